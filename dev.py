@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""The project's commands: `python3 dev.py VERB`, on a machine with Python 3.11 or newer.
+
+Each verb first sets up what it needs, in this folder only: a virtual environment (.venv),
+locked Python and npm packages, Node where the machine has none, a Chromium for the tests.
+What is up to date is not done again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036  (an older Python gets a sentence)
+    sys.exit("dev.py needs Python 3.11 or newer; this is " + sys.version.split()[0] + ".")
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "py"))
+
+from devtools import main  # noqa: E402  (the path above comes first)
+
+if __name__ == "__main__":
+    sys.exit(main.main(sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""The verbs of dev.py."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from devtools import machine
+from devtools.steps import CACHE, ROOT, StepError, show, step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PYTHON = machine.PYTHON
+
+
+def test(extra: list[str]) -> int:
+    """Check style and types, then run every test but the slow tail; arguments go to pytest."""
+    machine.tests()
+    checks = 0 if extra else _check()
+    return checks or _pytest(["-m", "not slow", *extra])
+
+
+def test_slow(extra: list[str]) -> int:
+    """Run the slow tail of the tests; arguments go to pytest."""
+    machine.tests()
+    return _pytest(["-m", "slow", *extra])
+
+
+def _check() -> int:
+    return (
+        show([PYTHON, "-m", "ruff", "check", "."])
+        or show([PYTHON, "-m", "ruff", "format", "--check", "."])
+        or show([PYTHON, "-m", "mypy", "--strict", "py"])
+    )
+
+
+def _pytest(arguments: list[str]) -> int:
+    return show([PYTHON, "-m", "pytest", *arguments])
+
+
+def clean(_extra: list[str]) -> int:
+    """Remove everything that the other verbs made."""
+    with step("clean"):
+        for name in (".cache", ".venv", "node_modules", "site", "dist"):
+            shutil.rmtree(ROOT / name, ignore_errors=True)
+    return 0
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "test": test,
+    "test-slow": test_slow,
+    "clean": clean,
+}
+TAKES_MORE = {"test", "test-slow"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dev.py", description="The project's commands.")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, action in VERBS.items():
+        text = action.__doc__ or ""
+        verbs.add_parser(name, help=text, description=text)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Run one verb; a step that cannot be done ends in one sentence."""
+    start = time.perf_counter()
+    known, extra = _parser().parse_known_args(arguments)
+    if extra and known.verb not in TAKES_MORE:
+        _parser().error(f"{known.verb} takes no {extra[0]}")
+    CACHE.mkdir(exist_ok=True)
+    try:
+        code = VERBS[known.verb](extra)
+    except StepError as error:
+        print(error)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    print(
+        f"{known.verb}: {'done' if not code else 'failed'} in {time.perf_counter() - start:.1f} s"
+    )
+    return code
