@@ -46,11 +46,11 @@ def _section(kind: str, name: str) -> str:
     return ""
 
 
-def identify(kind: str, name: str) -> str:
-    """The id of what somebody calls `name`: an id, or one of the other names of an entry ("")."""
+def resolve(kind: str, name: str) -> str | None:
+    """The id of what somebody calls `name`: the id itself, or another name of the entry."""
     name = name.strip().lower()
     if not name or len(name) > 100 or '"' in name or "\n" in name:
-        return ""
+        return None
     if _section(kind, name):
         return name
     quoted = f'"{name}"'
@@ -61,14 +61,14 @@ def identify(kind: str, name: str) -> str:
                 identity = line[2:-2]
             elif line.startswith("also = ") and quoted in line.lower():
                 return identity
-    return ""
+    return None
 
 
 def entry(kind: str, name: str) -> Table:
     """The table of one entry of "models", "gpus" or "sources"; raises KeyError for other names."""
     if (kind, name) not in _entries:
-        identity = identify(kind, name)
-        if not identity:
+        identity = resolve(kind, name)
+        if identity is None:
             raise KeyError(name)
         _entries[kind, name] = {"id": identity, **lines(_section(kind, identity))}
     return _entries[kind, name]

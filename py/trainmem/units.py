@@ -48,15 +48,15 @@ _ASCII = _foreign()
 # Amounts as text
 
 
-def fixed(number: float, decimals: int) -> str:
+def fixed(value: float, decimals: int) -> str:
     """A number with comma groups and exactly so many decimals: 1234.5 -> "1,234.5".
 
     What is not zero never reads as zero: 0.004 with two decimals is "<0.01".
     """
     smallest = 10.0**-decimals
-    if number and abs(number) < smallest / 2:
+    if value and abs(value) < smallest / 2:
         return f"<{smallest:.{decimals}f}"
-    return f"{number:,.{decimals}f}".replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
 
 
 def amount(size: float, units: str = "gib", decimals: int = 1) -> tuple[str, str]:
@@ -75,26 +75,29 @@ def size_text(size: float, units: str = "gib", decimals: int = 1) -> str:
     return " ".join(amount(size, units, decimals))
 
 
-def integer(number: int) -> str:
+def integer(value: int) -> str:
     """A whole number with comma groups: 8192 -> "8,192"."""
-    return f"{number:,}".replace("-", "−")
+    return f"{value:,}".replace("-", "−")
 
 
-def count(number: float) -> str:
+def count(value: float) -> str:
     """A large count in three significant figures: 8030261248 -> "8.03 B"."""
     for scale, letter in _COUNTS:
-        value = number / scale
-        if value >= 0.9995:
-            decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
-            return f"{value:,.{decimals}f} {letter}"
-    return plain(number)
+        scaled = value / scale
+        if scaled >= 0.9995:
+            decimals = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+            return f"{scaled:,.{decimals}f} {letter}"
+    return number(value)
 
 
-def plain(number: float) -> str:
+def number(value: float) -> str:
     """A number with comma groups and no needless decimals: 4.0 -> "4", 0.125 -> "0.125"."""
-    if number == int(number):
-        return integer(int(number))
-    return f"{number:,.4f}".rstrip("0").replace("-", "−")
+    if value == int(value):
+        return integer(int(value))
+    return f"{value:,.4f}".rstrip("0").replace("-", "−")
+
+
+plain = number
 
 
 def percent(fraction: float, decimals: int = 0) -> str:
@@ -166,6 +169,15 @@ def _whole(mantissa: int, power: int, scale: int) -> int:
     return top // 10**-power
 
 
+def _scaled(text: str, kilo: int) -> tuple[int, int, int]:
+    """A figure with its letter as (mantissa, power of ten, scale)."""
+    digits, letters = _split(_clean(text))
+    scales = {"": 1, "k": kilo, "m": kilo * kilo, "b": 10**9, "g": 10**9, "t": 10**12}
+    if letters not in scales:
+        raise ValueError("not a number")
+    return *_decimal(digits), scales[letters]
+
+
 def parse_count(text: str, kilo: int = 1000) -> int:
     """A whole number that somebody typed: "2,048", "1e9", "8B", "8k", "২০৪৮".
 
@@ -173,20 +185,18 @@ def parse_count(text: str, kilo: int = 1000) -> int:
     in tokens, because context lengths are powers of two: an "8k" context has 8,192 tokens. `B` (or
     `G`) and `T` are always 10**9 and 10**12. Raises ValueError, or its kind TooLarge.
     """
-    digits, letters = _split(_clean(text))
-    scales = {"": 1, "k": kilo, "m": kilo * kilo, "b": 10**9, "g": 10**9, "t": 10**12}
-    if letters not in scales:
-        raise ValueError("not a number")
-    return _whole(*_decimal(digits), scales[letters])
+    return _whole(*_scaled(text, kilo))
 
 
-def parse_number(text: str) -> float:
-    """A number that may have decimals: "0.5", "1e-3", "٠٫٥". Raises ValueError."""
-    mantissa, power = _decimal(_clean(text))
-    value = float(f"{mantissa}e{power}")
-    if abs(value) > LARGEST:
-        raise TooLarge("too large")
-    return value
+def parse_number(text: str, kilo: int = 1000) -> float:
+    """A number that may have decimals: "0.5", "1e-3", "8k", "٠٫٥"; exact where it is whole.
+
+    `kilo` is as in parse_count. Raises ValueError, or its kind TooLarge.
+    """
+    mantissa, power, scale = _scaled(text, kilo)
+    if power >= 0 or mantissa * scale % 10**-power == 0:
+        return _whole(mantissa, power, scale)
+    return float(f"{mantissa * scale}e{power}")
 
 
 def parse_fraction(text: str) -> float:
