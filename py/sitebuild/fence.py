@@ -1,0 +1,171 @@
+r"""Python-Markdown: calculators in fences, live numbers in prose.
+
+Fences, for `pymdownx.superfences` (the body is the calculator's own default query, on one line or
+several):
+
+    ```calc fields="optimizer,precision"
+    model=llama-2-7b&precision=fp32-true
+    ```
+
+`workbench` and `bar` are written the same way. Live numbers stand between double braces, and a
+query used more than once gets a name on a line of its own:
+
+    {{ let seven = model=llama-2-7b&precision=fp32-true }}
+    With Adam the weights' {{ parameters ? seven }} become {{ parameters + optimizer ? seven }}.
+
+`sitebuild.numbers` says what may stand between the braces. Whatever is wrong stops the build: of
+the exceptions raised in a fence superfences lets only its own pass.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from markdown.extensions import Extension
+from markdown.inlinepatterns import InlineProcessor
+from markdown.preprocessors import Preprocessor
+from markdown.util import AtomicString
+from pymdownx.superfences import SuperFencesException
+
+from sitebuild import numbers
+
+if TYPE_CHECKING:
+    from markdown import Markdown
+
+PAGES = ("workbench", "calc", "bar")
+DEFAULT_BASE = "../"  # where the page's own place is not known: most pages are one folder down
+NAMED = re.compile(r"^\{\{ *let +([a-z][a-z0-9-]*) *= *(\S+) *\}\}\s*$")
+NUMBER = r"\{\{ *([^{}]+?) *\}\}"
+
+
+class LiveNumberError(SuperFencesException):  # type: ignore[misc]  # (the package has no types)
+    """A live number or a calculator that cannot be made; stops the build."""
+
+
+class Figures(Extension):
+    """Live numbers, and the language in which calculators and numbers are written."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  (as the base class has it)
+        self.config = {"language": ["en", "language of words and numbers"]}
+        super().__init__(**settings)
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  (the base class's name)
+        names: dict[str, str] = {}
+        language = self.getConfig("language")
+        md.registerExtension(self)
+        md.preprocessors.register(NamedQueries(md, names), "tm-named-queries", 24)
+        number = LiveNumber(NUMBER, md)
+        number.names, number.language = names, language
+        md.inlinePatterns.register(number, "tm-live-number", 185)  # after code, before escapes
+        setattr(md, "tm_language", language)  # noqa: B010  (a place of our own on the parser)
+
+    def reset(self) -> None:
+        """Nothing is kept from page to page."""
+
+
+class NamedQueries(Preprocessor):
+    """Takes the lines that name a query out of the text."""
+
+    def __init__(self, md: Markdown, names: dict[str, str]) -> None:
+        super().__init__(md)
+        self.names = names
+
+    def run(self, lines: list[str]) -> list[str]:
+        self.names.clear()
+        return [line for line in lines if not self._take(line)]
+
+    def _take(self, line: str) -> bool:
+        found = NAMED.match(line)
+        if found:
+            name, query = found.groups()
+            try:
+                self.names[name] = numbers.expand(query, self.names)
+            except numbers.NumberError as error:
+                raise LiveNumberError(f"{line.strip()}: {error}") from error
+        return bool(found)
+
+
+class LiveNumber(InlineProcessor):
+    """Puts a number from the estimator where an expression stands."""
+
+    names: dict[str, str]
+    language: str
+
+    def handleMatch(  # type: ignore[override]  # noqa: N802  (the base class's name)
+        self, m: re.Match[str], data: str
+    ) -> tuple[ElementTree.Element, int, int]:
+        del data
+        try:
+            shown = numbers.evaluate(m.group(1), self.names, self.language)
+        except (ValueError, AttributeError, KeyError) as error:
+            raise LiveNumberError(f"{m.group(0)}: {error}") from error
+        return element(shown), m.start(0), m.end(0)
+
+
+def element(shown: numbers.Shown) -> ElementTree.Element:
+    """Return the element of a number: isolated, left to right, its unit apart and small."""
+    if shown.text and not any(letter.isdigit() for letter in shown.text):
+        word = ElementTree.Element("span", {"class": "tm-w"})
+        word.text = AtomicString(shown.text)
+        return word
+    found = ElementTree.Element("bdi", {"dir": "ltr", "class": "tm-n"})
+    if shown.part:
+        found.set("data-part", shown.part)
+    found.text = AtomicString(shown.text)
+    if shown.unit:
+        unit = ElementTree.SubElement(found, "span", {"class": "u"})
+        unit.text = AtomicString(numbers.THIN_SPACE + shown.unit)
+    return found
+
+
+def validate(
+    language: str,
+    inputs: dict[str, str],
+    options: dict[str, Any],
+    attrs: dict[str, str],
+    md: Markdown,
+) -> bool:
+    """Accept `fields`; anything else is a mistake that would otherwise go unseen."""
+    del attrs, md
+    wrong = set(inputs) - {"fields"}
+    if wrong:
+        raise LiveNumberError(f"```{language}: there is no option `{min(wrong)}`")
+    options["fields"] = inputs.get("fields", "")
+    return True
+
+
+def calculator(
+    source: str,
+    language: str,
+    css_class: str,
+    options: dict[str, Any],
+    md: Markdown,
+    **_more: object,
+) -> str:
+    """Render a fence: the whole element as the browser would show it, numbers and all."""
+    del css_class
+    from trainmem import view  # noqa: PLC0415  (only pages with a calculator need it)
+
+    query = "&".join(source.split())
+    fields = [name for name in options.get("fields", "").replace(",", " ").split() if name]
+    try:
+        html = view.page_html(language, query, getattr(md, "tm_language", "en"), fields, base(md))
+    except Exception as error:
+        raise LiveNumberError(f"```{language} {query}: {error!r}") from error
+    return f'<div class="tm-embed" data-search-exclude>{html}</div>'
+
+
+def base(md: Markdown) -> str:
+    """Return the way from the page to the root of its language, such as `../`."""
+    if "relpath" not in md.treeprocessors:
+        return DEFAULT_BASE
+    url: str = md.treeprocessors["relpath"].file.url  # type: ignore[attr-defined]
+    way = posixpath.relpath(".", posixpath.dirname(url) or ".")
+    return "" if way == "." else way + "/"
+
+
+def makeExtension(**settings: Any) -> Figures:  # noqa: ANN401, N802  (Markdown looks for this name)
+    return Figures(**settings)
