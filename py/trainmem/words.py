@@ -31,7 +31,7 @@ def has(key: str, language: str = "en") -> bool:
 def template(key: str, language: str = "en") -> str:
     """The text of a key as it is written, with its placeholders."""
     found = table(language).get(key) or table("en").get(key)
-    return found or key.rpartition(".")[2].replace("_", " ")
+    return found or key.rpartition(".")[2]
 
 
 def text(key: str, /, language: str = "en", **values: object) -> str:
