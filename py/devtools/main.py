@@ -3,30 +3,62 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from devtools import machine
+from devtools import machine, serve
 from devtools.steps import CACHE, ROOT, StepError, show, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PYTHON = machine.PYTHON
+LOCAL_URL = "http://127.0.0.1:8000/training-memory/"
+SITE = ROOT / "site"
+ZIP = ROOT / "dist/training-memory.zip"
+
+
+def serve_site(_extra: list[str]) -> int:
+    """Build the site and serve it on this machine; build again when a source changes."""
+    if code := build([]):
+        return code
+    _server, address = serve.start(SITE, os.environ.get("SITE_URL", "") or LOCAL_URL)
+    print(f"\n  {address}\n\nStop with Ctrl-C.", flush=True)
+    serve.watch(lambda: build([]))
+    return 0
+
+
+def build(_extra: list[str]) -> int:
+    """Build the site, all languages, into site/. SITE_URL sets its public address."""
+    machine.site()
+    return _sitebuild()
+
+
+def zip_site(_extra: list[str]) -> int:
+    """Build the site and zip it as dist/training-memory.zip, to be opened without a server."""
+    machine.site()
+    return _sitebuild("zip", str(ZIP))
+
+
+def _sitebuild(*arguments: str) -> int:
+    command = [str(PYTHON), "-m", "sitebuild", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def test(extra: list[str]) -> int:
     """Check style and types, then run every test but the slow tail; arguments go to pytest."""
     machine.tests()
     checks = 0 if extra else _check()
-    return checks or _pytest(["-m", "not slow", *extra])
+    return checks or _sitebuild() or _pytest(["-m", "not slow", *extra])
 
 
 def test_slow(extra: list[str]) -> int:
     """Run the slow tail of the tests; arguments go to pytest."""
     machine.tests()
-    return _pytest(["-m", "slow", *extra])
+    return _sitebuild() or _pytest(["-m", "slow", *extra])
 
 
 def _check() -> int:
@@ -50,8 +82,11 @@ def clean(_extra: list[str]) -> int:
 
 
 VERBS: dict[str, Callable[[list[str]], int]] = {
+    "serve": serve_site,
+    "build": build,
     "test": test,
     "test-slow": test_slow,
+    "zip": zip_site,
     "clean": clean,
 }
 TAKES_MORE = {"test", "test-slow"}

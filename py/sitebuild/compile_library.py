@@ -7,10 +7,13 @@ statement anywhere in the package (in functions too) is imported, with all that 
 
 import ast
 import contextlib
+import encodings.ascii
+import encodings.cp437  # the names in a zip
+import encodings.latin_1  # noqa: F401
 import importlib
-import importlib._bootstrap_external as bootstrap
 import importlib.util
 import json
+import marshal
 import shutil  # noqa: F401  (with the two below: what unpacks trainmem.zip at the start)
 import sys
 import tarfile  # noqa: F401
@@ -25,7 +28,7 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 def imported_names(source: str) -> set[str]:
     """Return the modules named in import statements, also in those inside functions."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
@@ -69,8 +72,9 @@ def needed() -> set[str]:
 def compiled(name: str, source: bytes, optimize: int) -> bytes:
     """Return a .pyc that is loaded without looking at any source."""
     code = compile(source, name, "exec", dont_inherit=True, optimize=optimize)
+    unchecked = (0b01).to_bytes(4, "little")  # the flag of a .pyc that carries its source's hash
     digest = importlib.util.source_hash(source)
-    return bytes(bootstrap._code_to_hash_pyc(code, digest, checked=False))  # noqa: SLF001
+    return importlib.util.MAGIC_NUMBER + unchecked + digest + marshal.dumps(code)
 
 
 def write(target: str, members: dict[str, bytes]) -> None:
@@ -91,7 +95,7 @@ def library() -> dict[str, bytes]:
 
 
 def package() -> dict[str, bytes]:
-    members = {}
+    members: dict[str, bytes] = {}
     for path in sorted(PACKAGE.rglob("*")):
         name = path.relative_to(PACKAGE.parent).as_posix()
         if path.is_dir() or "__pycache__" in path.parts:

@@ -1,0 +1,98 @@
+"""A server for the built site, under the sub-path that its public address has."""
+
+from __future__ import annotations
+
+import errno
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from devtools.steps import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+WATCHED = ("docs", "py", "mkdocs.yml", "mkdocs.ur.yml", "mkdocs.bn.yml")
+WAIT_SECONDS = 0.7
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves a folder under a path; what is outside the path does not exist."""
+
+    extensions_map = {  # noqa: RUF012  (the base class has it as a plain dict)
+        **SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".js": "text/javascript",
+        ".wasm": "application/wasm",
+        ".woff2": "font/woff2",
+    }
+
+    def __init__(self, *rest: object, prefix: str, directory: str) -> None:
+        self.prefix = prefix
+        super().__init__(*rest, directory=directory)  # type: ignore[arg-type]
+
+    def translate_path(self, path: str) -> str:
+        way = urlsplit(path).path
+        if not way.startswith(self.prefix):
+            return ""
+        return super().translate_path("/" + way.removeprefix(self.prefix))
+
+    def do_GET(self) -> None:
+        if urlsplit(self.path).path in ("/", self.prefix.rstrip("/")) and self.prefix != "/":
+            self.send_response(302)
+            self.send_header("Location", self.prefix)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base's name)
+        """Say nothing: one line for each file would hide the steps of a rebuild."""
+
+
+def server(site: Path, url: str) -> tuple[ThreadingHTTPServer, str]:
+    """Listen at the address's port, or the next free one; return the server and its address."""
+    parts = urlsplit(url)
+    handler = partial(Handler, prefix=parts.path or "/", directory=str(site))
+    wanted = parts.port if parts.hostname in ("127.0.0.1", "localhost") and parts.port else 8000
+    for port in (*range(wanted, wanted + 20), 0):
+        try:
+            found = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+        else:
+            return found, f"http://127.0.0.1:{found.server_port}{parts.path or '/'}"
+    raise OSError(errno.EADDRINUSE, "no port is free")
+
+
+def start(site: Path, url: str) -> tuple[ThreadingHTTPServer, str]:
+    """Serve in a thread of its own."""
+    found, address = server(site, url)
+    Thread(target=found.serve_forever, daemon=True).start()
+    return found, address
+
+
+def _changes() -> dict[str, float]:
+    return {str(path): path.stat().st_mtime for path in files(*WATCHED)}
+
+
+def watch(rebuild: Callable[[], object]) -> None:
+    """Rebuild whenever a source of the site changes, until interrupted."""
+    seen = _changes()
+    while True:
+        time.sleep(WAIT_SECONDS)
+        try:
+            now = _changes()
+        except FileNotFoundError:  # a file went while it was looked at
+            continue
+        if now != seen:
+            seen = now
+            rebuild()
