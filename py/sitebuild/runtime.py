@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import shutil
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def install(site: Path) -> None:
     shutil.copytree(RUNTIME, site / "py", dirs_exist_ok=True)
     for name in PLAYGROUND:
         shutil.copyfile(PYODIDE / name, site / "py" / name)
+    lock = json.loads((PYODIDE / "pyodide-lock.json").read_text())
+    (site / "py/pyodide-lock.json").write_text(json.dumps({"info": lock["info"], "packages": {}}))
     editor = ROOT / "node_modules/@pyscript/core/dist"
     shutil.copytree(
         editor, site / "py/editor", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.map")
