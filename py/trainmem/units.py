@@ -26,15 +26,13 @@ _BYTES = {
 _COUNTS = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
-class TooLarge(ValueError):
+class TooLargeError(ValueError):
     """A figure that is well formed but beyond anything that can be meant."""
 
 
 def _foreign() -> dict[int, str]:
     """Characters of Bengali, Arabic and Persian figures, and of typographic ones, as ASCII."""
-    table = {
-        zero + digit: str(digit) for zero in (0x09E6, 0x0660, 0x06F0) for digit in range(10)
-    }
+    table = {zero + digit: str(digit) for zero in (0x09E6, 0x0660, 0x06F0) for digit in range(10)}
     table |= {ord(sign): "." for sign in "٫"}
     table |= {ord(sign): "," for sign in "٬،"}
     table |= {ord(sign): "-" for sign in "−‐‑"}
@@ -153,20 +151,20 @@ def _decimal(text: str) -> tuple[int, int]:
         raise ValueError("not a number")
     power = int(exponent or "0")
     if abs(power) > 99 and int(whole + fraction):
-        raise TooLarge("too large")
+        raise TooLargeError("too large")
     return sign * int(whole + fraction), power - len(fraction)
 
 
 def _whole(mantissa: int, power: int, scale: int) -> int:
-    """mantissa x 10**power x scale, which must be a whole number below LARGEST."""
+    """The product mantissa x 10**power x scale, which must be a whole number below LARGEST."""
     top = mantissa * scale
     if power >= 0:
         if top and (power > 30 or abs(top) * 10**power > LARGEST):
-            raise TooLarge("too large")
-        return top * 10**power if top else 0
+            raise TooLargeError("too large")
+        return top * int(10**power) if top else 0
     if top % 10**-power:
         raise ValueError("not a whole number")
-    return top // 10**-power
+    return top // int(10**-power)
 
 
 def _scaled(text: str, kilo: int) -> tuple[int, int, int]:
@@ -183,7 +181,7 @@ def parse_count(text: str, kilo: int = 1000) -> int:
 
     `k` and `M` stand for `kilo` and `kilo` squared. Give kilo=1024 where the quantity is a length
     in tokens, because context lengths are powers of two: an "8k" context has 8,192 tokens. `B` (or
-    `G`) and `T` are always 10**9 and 10**12. Raises ValueError, or its kind TooLarge.
+    `G`) and `T` are always 10**9 and 10**12. Raises ValueError, or its kind TooLargeError.
     """
     return _whole(*_scaled(text, kilo))
 
@@ -191,7 +189,7 @@ def parse_count(text: str, kilo: int = 1000) -> int:
 def parse_number(text: str, kilo: int = 1000) -> float:
     """A number that may have decimals: "0.5", "1e-3", "8k", "٠٫٥"; exact where it is whole.
 
-    `kilo` is as in parse_count. Raises ValueError, or its kind TooLarge.
+    `kilo` is as in parse_count. Raises ValueError, or its kind TooLargeError.
     """
     mantissa, power, scale = _scaled(text, kilo)
     if power >= 0 or mantissa * scale % 10**-power == 0:
@@ -217,4 +215,4 @@ def parse_bytes(text: str, unit: str = "GiB") -> int:
     mantissa, power = _decimal(digits)
     if power >= 0:
         return _whole(mantissa, power, scale)
-    return mantissa * scale // 10**-power
+    return mantissa * scale // int(10**-power)

@@ -35,7 +35,7 @@ def template(key: str, language: str = "en") -> str:
 
 
 def text(key: str, /, language: str = "en", **values: object) -> str:
-    """The text of a key with its placeholders filled: text("verdict.range", "ur", low=.., high=..).
+    """A text of the interface with its placeholders filled, for instance "Range: 57.0 to 66.0 GiB".
 
     A placeholder for which no value is given stays as it is. Values are never read as templates.
     """

@@ -1,0 +1,251 @@
+"""The command line: what the page computes, in a terminal.
+
+    trainmem estimate "model=llama-2-13b&gpus=8&zero=3"
+    trainmem https://…/workbench/?v=1&model=llama-2-13b
+    trainmem compare A B · models · gpus · optimizers · link
+
+Exit codes: 0 fits, 1 tight, 3 does not fit, 2 the input had a fault (it is named on stderr, and the
+answer with defaults in its place is still printed).
+"""
+
+# ruff: noqa: PLC0415  imports stand where they are needed: a call pays only for what it uses
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from trainmem import words
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from trainmem.estimate import Report
+
+    from trainmem.link import Problem
+    from trainmem.run import Run
+
+SITE = "http://127.0.0.1:8000/training-memory/"  # what `dev.py serve` serves
+EXIT_CODES = {"fits": 0, "tight": 1, "over": 3, "unknown": 0}
+BAD_INPUT = 2
+
+
+def site() -> str:
+    """The address of the site that links lead to: TRAINMEM_SITE, else the local one."""
+    return os.environ.get("TRAINMEM_SITE", SITE).rstrip("/") + "/"
+
+
+def page_link(query: str, language: str = "en") -> str:
+    """The address of the workbench with a run in it."""
+    folder = "" if language == "en" else f"{language}/"
+    return f"{site()}{folder}workbench/?{query}"
+
+
+def query_of(texts: "Sequence[str]") -> str:
+    """The query in what was given: key=value words, a query string, a whole link, or a model's name."""
+    text = "&".join(text.strip() for text in texts)
+    text = text.partition("#")[0].replace("&amp;", "&")
+    before, mark, query = text.partition("?")
+    if mark:
+        return query
+    if "://" in before:
+        return ""
+    return text if "=" in text or not text else f"model={text}"
+
+
+# Commands
+
+
+def _read(texts: "Sequence[str]") -> "tuple[Run, list[Problem]]":
+    from trainmem.link import parse
+
+    return parse(query_of(texts))
+
+
+def _complain(problems: "list[Problem]", language: str) -> None:
+    for problem in problems:
+        print(problem.sentence(language), file=sys.stderr)
+
+
+def _estimate(asked: "Namespace") -> int:
+    from trainmem.estimate import estimate
+
+    from trainmem.link import link
+
+    run, problems = _read(asked.query)
+    report = estimate(run)
+    page = page_link(link(run), asked.lang)
+    if asked.svg:
+        _write(asked.svg, _svg(report, page, asked.lang))
+    if asked.svg != "-":
+        print(_shown(report, page, problems, asked), end="")
+    _complain(problems, asked.lang)
+    return BAD_INPUT if problems else EXIT_CODES[report.verdict.kind]
+
+
+def _shown(report: "Report", page: str, problems: "list[Problem]", asked: "Namespace") -> str:
+    """The report in the form that was asked for."""
+    from trainmem import text
+
+    if asked.form == "json":
+        import json
+
+        return json.dumps(text.as_dict(report, page, problems), ensure_ascii=False, indent=2) + "\n"
+    if asked.form == "markdown":
+        return text.markdown(report, page, asked.lang)
+    if asked.form == "csv":
+        return text.csv(report, asked.lang)
+    from trainmem.terminal import Ink, terminal
+
+    command = f'trainmem estimate "{page.partition("?")[2]}"'
+    return terminal(report, page, command, asked.lang, Ink(colored=_colored()))
+
+
+def _colored() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _svg(report: "Report", page: str, language: str) -> str:
+    from trainmem import chart, scene
+    from trainmem.plot import Style
+
+    shown = scene.Scene(report, Style(language, report.run.units), "", "")
+    return chart.document(
+        scene.load_of(report), shown.style, scene.heading(shown), scene.say(shown), page
+    )
+
+
+def _write(path: str, content: str) -> None:
+    if path == "-":
+        print(content, end="")
+        return
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123  pathlib costs 3 ms to import
+        file.write(content)
+
+
+def _compare(asked: "Namespace") -> int:
+    from trainmem.estimate import estimate
+
+    from trainmem.link import link
+    from trainmem.terminal import compare
+
+    runs: list[Run] = []
+    problems: list[Problem] = []
+    for query in (asked.a, asked.b):
+        run, found = _read([query])
+        runs.append(run)
+        problems += found
+    print(compare(estimate(runs[0]), estimate(runs[1]), asked.lang))
+    for letter, run in zip("AB", runs, strict=True):
+        print(f"{letter}: {page_link(link(run), asked.lang)}")
+    _complain(problems, asked.lang)
+    return BAD_INPUT if problems else 0
+
+
+def _link(asked: "Namespace") -> int:
+    from trainmem.link import link
+
+    run, problems = _read(asked.query)
+    print(page_link(link(run), asked.lang))
+    _complain(problems, asked.lang)
+    return BAD_INPUT if problems else 0
+
+
+def _listed(asked: "Namespace") -> int:
+    from trainmem import listings
+
+    rows = listings.LISTS[asked.command](asked.filter.lower(), asked.lang)
+    if not rows:
+        print(words.text("list.none", asked.lang, given=asked.filter), file=sys.stderr)
+        return BAD_INPUT
+    from trainmem.terminal import aligned
+
+    print(aligned(rows), end="")
+    return 0
+
+
+COMMANDS = {
+    "estimate": _estimate,
+    "compare": _compare,
+    "link": _link,
+    "models": _listed,
+    "gpus": _listed,
+    "optimizers": _listed,
+}
+
+# Arguments
+
+
+def _parser() -> "ArgumentParser":
+    from argparse import ArgumentParser, RawDescriptionHelpFormatter
+
+    parser = ArgumentParser(
+        prog="trainmem",
+        description="What training a neural network costs in GPU memory.",
+        epilog="Exit codes: 0 fits, 1 tight, 3 does not fit, 2 the input had a fault.\n"
+        "Keys of a query: trainmem estimate --help",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str, epilog: str = "") -> "ArgumentParser":
+        made = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=epilog,
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+        made.add_argument("--lang", choices=words.languages, default="en", help="language")
+        return made
+
+    asked = command("estimate", "memory of one run, and whether it fits", _keys())
+    asked.add_argument("query", nargs="*", help="key=value ..., a query string, or a page link")
+    forms = asked.add_mutually_exclusive_group()
+    for form in ("json", "markdown", "csv"):
+        forms.add_argument(
+            f"--{form}", dest="form", action="store_const", const=form, help=f"as {form}"
+        )
+    asked.add_argument("--svg", metavar="FILE", default="", help="also write the bar (- prints it)")
+    asked = command("compare", "two runs side by side")
+    asked.add_argument("a", help="a query or link")
+    asked.add_argument("b", help="another")
+    command("link", "the page link of a run").add_argument("query", nargs="*", help="as above")
+    for name in ("models", "gpus", "optimizers"):
+        made = command(name, f"the {name} that are known by name")
+        made.add_argument("filter", nargs="?", default="", help="show names with this in them")
+    return parser
+
+
+def _keys() -> str:
+    """All keys with their one-line help, for the end of `estimate --help`."""
+    if not {"-h", "--help"} & set(sys.argv):
+        return ""
+    from trainmem.run import KEYS
+
+    lines = [f"  {name:<18} {words.text(f'help.{name}')}" for name in KEYS]
+    return "keys:\n" + "\n".join(lines)
+
+
+def _arguments(given: "Sequence[str]") -> "Namespace":
+    """The arguments; where no command is named, what is given is a query to estimate."""
+    first = given[0] if given else "--help"
+    named = first in COMMANDS or first in ("-h", "--help")
+    return _parser().parse_args(list(given or ["--help"]) if named else ["estimate", *given])
+
+
+def main(given: "Sequence[str] | None" = None) -> int:
+    """Run one command and return its exit code."""
+    asked = _arguments(sys.argv[1:] if given is None else given)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        code = COMMANDS[asked.command](asked)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe has gone, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
+    return code
