@@ -86,10 +86,18 @@ def test_counts_are_read_as_people_write_them(text, kilo, expected):
     ["", " ", ".", "e", "1e", "k", "1,5", "1.5", "inf", "nan", "-", "0x10", "²", "1__0", "_1", "1_",
      ",123", "1e-5", "8kk", "8 apples", "\u202e8", "1e99", "1e999999999", "9" * 41, "9" * 100_000],
 )  # fmt: skip
-def test_what_is_no_count_is_refused_at_once(text):
-    """Text that is no whole number, or an absurd one, raises ValueError and takes no time."""
+def test_what_is_no_count_is_refused(text):
+    """Text that is no whole number, or an absurd one, raises ValueError."""
+    with pytest.raises(ValueError, match=r"."):
+        units.parse_count(text)
+
+
+@pytest.mark.cpython
+@pytest.mark.parametrize("text", ["9" * 1_000_000, "1e" + "9" * 60, "," * 1_000_001], ids=len)
+def test_refusing_takes_no_time(text):
+    """However long or absurd a text is, it is refused within a twentieth of a second."""
     start = time.perf_counter()
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         units.parse_count(text)
     assert time.perf_counter() - start < 0.05
 
@@ -131,7 +139,7 @@ def test_sizes_are_read_with_their_units(text, expected):
 @pytest.mark.parametrize("text", ["", "GB", "80 parsecs", "eighty", "1e99GB", "\x00", "8" * 100])
 def test_what_is_no_size_is_refused(text):
     """Text that is no size raises ValueError."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         units.parse_bytes(text)
 
 
