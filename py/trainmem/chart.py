@@ -27,6 +27,7 @@ HEIGHT = 98
 TOP, THICK, BOTTOM = 36, 30, 66
 FIRST_LINE, SECOND_LINE, FOOT = 26, 10, 88  # baselines: names, names a line up, amounts under it
 CHARACTER = 0.9  # per cent of the width a character takes, in the narrowest view that shows names
+OVERHANG = 1.2  # a name may be this much wider than its segment
 INSIDE, INSIDE_NARROW = 8, 14  # per cent of the width from which an amount fits into its segment
 
 
@@ -93,25 +94,41 @@ def _has_value_inside(span: Span) -> bool:
 
 def _names(segments: list[Span], style: Style, capacity: float | None) -> list[Markup]:
     """Names over the segments; one that does not fit goes a line up, with a hairline down to its segment."""
-    first, second = 0.0, 0.0  # where each line is taken up to
     shapes: list[Markup] = []
+    raised: list[tuple[float, float, str]] = []  # middle of the segment, width of the label, label
+    taken = 0.0
     for span in segments:
         label = _label(span, style)
         width = CHARACTER * len(label)
         middle = _middle(span, capacity)
-        if width <= span.width and middle - width / 2 >= first:
-            first = middle + width / 2 + 1
+        if width <= OVERHANG * span.width and middle - width / 2 >= taken:
+            taken = middle + width / 2 + 1
             shapes.append(word_text(style, middle, FIRST_LINE, label, "tm-wide"))
-        elif span is segments[-1] and span.start >= first and span.start + width <= 100:
-            shapes.append(
-                word_text(style, span.start, FIRST_LINE, label, "tm-wide", anchor="start")
-            )
+        elif span is segments[-1] and span.start >= taken and span.start + width <= 100:
+            text = word_text(style, span.start, FIRST_LINE, label, "tm-wide", anchor="start")
+            shapes.append(text)
         else:
-            start = max(second, min(middle - width / 2, 100 - width))
-            second = start + width + 1
-            shapes.append(word_text(style, start + width / 2, SECOND_LINE, label, "tm-wide"))
-            shapes.append(vertical(style, middle, SECOND_LINE + 4, TOP - 2, "tm-tick tm-wide"))
+            raised.append((middle, width, label))
+    for (middle, width, label), start in zip(raised, _side_by_side(raised), strict=True):
+        shapes.append(word_text(style, start + width / 2, SECOND_LINE, label, "tm-wide"))
+        shapes.append(vertical(style, middle, SECOND_LINE + 4, TOP - 2, "tm-tick tm-wide"))
     return shapes
+
+
+def _side_by_side(labels: list[tuple[float, float, str]]) -> list[float]:
+    """Where labels of one line start: each over its own segment, none over another."""
+    starts: list[float] = []
+    end = 0.0
+    for middle, width, _ in labels:
+        starts.append(max(end, min(middle - width / 2, 100 - width)))
+        end = starts[-1] + width + 1
+    follower = 100.0
+    for at in range(len(labels) - 1, -1, -1):
+        middle, width, _ = labels[at]
+        furthest = min(middle - 0.5, follower - width - 1)
+        starts[at] = max(0.0, min(starts[at], furthest))
+        follower = starts[at]
+    return starts
 
 
 def _label(span: Span, style: Style) -> str:
@@ -163,8 +180,7 @@ def _ticks(load: Load, style: Style, scale: float) -> list[Markup]:
     shapes = []
     free_to = 100 * load.total / scale
     if capacity is not None and load.usable:
-        # a character takes up to twice as much of the width on a phone: the amounts nearby make room
-        free_to = capacity - (16 if centred else 27)
+        free_to = capacity - (8 if centred else 12)
         anchor = "middle" if centred else "end" if capacity >= 90 else "start"
         label = size_label(load.usable, style)
         shapes.append(figure_text(style, capacity, FOOT, label, "strong", anchor=anchor))

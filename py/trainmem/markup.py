@@ -32,21 +32,21 @@ def escape(text: object) -> str:
     return plain
 
 
-def element(name: str, *children: object, **attributes: object) -> Markup:
+def element(tag: str, /, *children: object, **attributes: object) -> Markup:
     """One element.
 
     `class_` becomes class and `aria_label` aria-label; None and False leave an attribute out, True leaves it empty.
     """
-    parts = ["<", name]
+    parts = ["<", tag]
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         text = "" if value is True else escape(str(value))
         parts.append(f' {_attribute(key)}="{text}"')
     parts.append(">")
-    if name not in VOID:
+    if tag not in VOID:
         parts += [child if type(child) is Markup else inside(child) for child in children]
-        parts.append(f"</{name}>")
+        parts.append(f"</{tag}>")
     return Markup("".join(parts))
 
 

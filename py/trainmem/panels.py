@@ -1,0 +1,243 @@
+"""The panels of a page: verdict, bar, phases, changes and share row, each a piece of HTML made from a report.
+
+A panel is one region of a page. Sentences come whole from the words tables; numbers are put into them as elements, so
+that they keep their direction in every language.
+"""
+
+from urllib.parse import urlencode
+
+from trainmem.estimate import Change
+
+from trainmem import chart, units, words
+from trainmem.ledger import PHASES
+from trainmem.link import link
+from trainmem.markup import MINUS, Markup, element, fragment, number
+from trainmem.plot import scale_of
+from trainmem.scene import Scene, heading, load_of, say, summary
+
+MOST_CHANGES = 8
+ICONS = {
+    "fits": "M3 9l3.5 3.5L13 4",
+    "tight": "M2 8c2-4 4-4 6 0s4 4 6 0",
+    "over": "M4 4l8 8M12 4l-8 8",
+    "unknown": "M5 6a3 3 0 1 1 3 3v1.5M8 13v.5",
+}
+
+
+def badge(scene: Scene) -> Markup:
+    """The verdict in a word, with a sign and a shape of its own."""
+    kind = scene.report.verdict.kind
+    sign = element("svg", element("path", d=ICONS[kind]), viewBox="0 0 16 16", aria_hidden="true")
+    return element(
+        "span",
+        sign,
+        element("span", scene.word(f"verdict.{kind}")),
+        class_="tm-badge",
+        data_verdict=kind,
+    )
+
+
+def verdict_line(scene: Scene) -> Markup:
+    """Badge, reading, and what is free or too much."""
+    verdict = scene.report.verdict
+    need = number(*units.amount(verdict.need, scene.style.units), "tm-read")
+    if verdict.usable:
+        bare = number(units.amount(verdict.need, scene.style.units)[0], "", "tm-read")
+        reading = scene.sentence("reading.of", need=bare, usable=scene.amount(verdict.usable))
+    else:
+        reading = need
+    gpus = number(units.integer(scene.report.run.gpus))
+    each = element("span", scene.sentence(scene.each("reading.each"), gpus=gpus), class_="tm-wide")
+    return element(
+        "p",
+        badge(scene),
+        element("output", reading, " ", each, aria_live="off"),
+        _distance(scene),
+        element(
+            "span", scene.word("status.calculating"), class_="tm-calculating", aria_hidden="true"
+        ),
+        class_="tm-verdict__line",
+    )
+
+
+def _distance(scene: Scene) -> Markup | None:
+    """How far the run is from the limit."""
+    verdict = scene.report.verdict
+    if verdict.usable is None or verdict.limit is None:
+        return None
+    if verdict.need > verdict.usable:
+        over = scene.sentence("bar.over", over=scene.amount(verdict.need - verdict.usable))
+        return element("span", over, class_="tm-over-by")
+    free = scene.amount(verdict.usable - verdict.need)
+    kept = number(f"{units.plain(scene.report.run.headroom)} %")
+    if verdict.need > verdict.limit:
+        text = scene.sentence("reading.inside", free=free, headroom=kept)
+    else:
+        under = scene.amount(verdict.limit - verdict.need)
+        text = scene.sentence("reading.free", free=free, under=under, headroom=kept)
+    return element("span", text, class_="tm-muted tm-wide")
+
+
+def bar(scene: Scene) -> Markup:
+    """The bar of the fullest GPU at its peak."""
+    return chart.bar(load_of(scene.report), scene.style, say(scene))
+
+
+def verdict(scene: Scene) -> Markup:
+    """Verdict line and bar."""
+    return fragment(verdict_line(scene), bar(scene))
+
+
+def quiet(scene: Scene) -> Markup:
+    """Under the bar: its key where it has no labels, the phase of the peak, the expected range, what exceeds the step."""
+    report = scene.report
+    gpus = number(units.integer(report.run.gpus))
+    low, high = report.band("device")
+    text = [
+        element(
+            "span", scene.sentence(scene.each("reading.each"), gpus=gpus), " · ", class_="tm-narrow"
+        ),
+        element("b", scene.word("verdict.peak", phase=scene.phase(report.peak_phase))),
+        " ",
+        scene.sentence(
+            "verdict.range",
+            low=number(units.amount(low, scene.style.units)[0]),
+            high=scene.amount(high),
+        ),
+    ]
+    name, most = max(report.outside_step.items(), key=lambda item: item[1], default=("", 0))
+    if most > report.device:
+        text += [
+            " ",
+            scene.sentence(
+                "note.outside",
+                phase=Markup(element("span", scene.phase(name))),
+                amount=scene.amount(most),
+            ),
+        ]
+    return fragment(
+        element("div", chart.key(report.by_part, scene.style), class_="tm-narrow"),
+        element("p", text, class_="tm-muted"),
+    )
+
+
+# Phases, changes
+
+
+def phases(scene: Scene) -> Markup:
+    """The same GPU in each phase of a step, on the scale of the bar above."""
+    report = scene.report
+    lines = [
+        (scene.phase(name), report.parts_at(name), name == report.peak_phase)
+        for name in PHASES if name in report.phases
+    ]  # fmt: skip
+    load = load_of(report)
+    shown = chart.bars(lines, load.usable, scene.style, scale_of(load))
+    return fragment(
+        element("h2", scene.word("page.phases")),
+        element("p", scene.word("page.phases_note"), class_="tm-muted"),
+        shown,
+    )
+
+
+def changes(scene: Scene, found: list[Change]) -> Markup:
+    """Single changes that save most, as links with the whole new state in them."""
+    fits = scene.report.verdict.kind == "fits"
+    title = element("h2", scene.word("fix.saves" if fits else "fix.heading"))
+    shown = [change for change in found if change.saving > 0][:MOST_CHANGES]
+    if not fits and not any(change.fits for change in shown):
+        title = fragment(title, element("p", scene.word("fix.none"), class_="tm-muted"))
+    return fragment(
+        title, element("ul", [_chip(scene, change, fits) for change in shown], class_="tm-chips")
+    )
+
+
+def _chip(scene: Scene, change: Change, fits: bool) -> Markup:
+    figure, unit = units.amount(change.saving, scene.style.units)
+    name = scene.word(f"change.{change.key}", **change.values)
+    makes_fit = None
+    if change.fits and not fits:
+        sign = element(
+            "svg", element("path", d=ICONS["fits"]), viewBox="0 0 16 16", aria_hidden="true"
+        )
+        makes_fit = element(
+            "span",
+            sign,
+            element("span", scene.word("fix.fits"), class_="tm-vh"),
+            class_="tm-chip__fits",
+        )
+    target = link(change.run)
+    content = element("span", name), number(MINUS + figure, unit), makes_fit
+    return element(
+        "li", element("a", *content, class_="tm-chip", href=f"?{target}", data_query=target)
+    )
+
+
+def share(scene: Scene) -> Markup:
+    """The link, the command, Markdown, and the way to report a wrong number."""
+    query = link(scene.report.run)
+    command = f'trainmem estimate "{query}"'
+    first = element(
+        "button",
+        scene.word("button.copy_link"),
+        type="button",
+        class_="tm-button tm-button--first",
+        data_copy="link",
+    )
+    others = [
+        element(
+            "button",
+            scene.word(f"button.{word}"),
+            type="button",
+            class_="tm-button",
+            data_copy=kind,
+            data_text=text,
+        )
+        for word, kind, text in (
+            ("copy_cli", "command", command),
+            ("copy_markdown", "markdown", None),
+        )
+    ]
+    row = element("div", element("code", command), first, others, class_="tm-share")
+    report = element(
+        "p",
+        element("a", scene.word("button.report"), href=_issue(scene, query)),
+        class_="tm-noprint",
+    )
+    return fragment(element("h2", scene.word("page.share")), row, report)
+
+
+def _issue(scene: Scene, query: str) -> str:
+    """The address of a new report, filled in with the run and with what we say about it."""
+    report = scene.report
+    values = {
+        "template": "wrong-number.yml",
+        "title": f"{heading(scene)}: {scene.plain_amount(report.device)}",
+        "link": f"workbench/index.html?{query}",
+        "estimate": scene.plain_amount(report.device),
+    }
+    return f"{scene.repository}/issues/new?{urlencode(values)}"
+
+
+def open_workbench(scene: Scene) -> Markup:
+    """The same run with all its settings."""
+    target = f"{scene.base}workbench/index.html?{link(scene.report.run)}"
+    return element(
+        "p", element("a", scene.word("button.open_workbench"), href=target), class_="tm-open"
+    )
+
+
+def problems(scene: Scene, sentences: list[str]) -> Markup:
+    """What a link said that could not be used, on top of the page."""
+    if not sentences:
+        return Markup("")
+    title = words.counted("error.link", len(sentences), scene.style.language)
+    items = [element("li", sentence) for sentence in sentences[:20]]
+    return element(
+        "div", element("p", title), element("ul", items), class_="tm-problems", role="alert"
+    )
+
+
+def caption(scene: Scene) -> Markup:
+    """The run in a sentence, under a bar that has no form."""
+    return fragment(element("p", summary(scene), class_="tm-muted"), open_workbench(scene))

@@ -1,0 +1,113 @@
+"""A report and how it is shown: the language, the units, and the few sentences that say what the run is and whether it fits."""
+
+from typing import NamedTuple
+
+from trainmem.estimate import Report
+
+from trainmem import catalog, form, units, words
+from trainmem.markup import Markup, element, fill, number, stand_ins
+from trainmem.plot import Load, Style
+from trainmem.run import KEYS
+
+
+class Scene(NamedTuple):
+    """A report, and how and where it is shown; `base` is the way to the root of the language's pages."""
+
+    report: Report
+    style: Style
+    base: str
+    repository: str
+
+    def word(self, key: str, **values: object) -> str:
+        """A string of the interface."""
+        return words.text(key, self.style.language, **values)
+
+    def sentence(self, key: str, **values: Markup) -> Markup:
+        """A sentence with elements in it."""
+        return fill(words.text(key, self.style.language, **stand_ins(values)), values)
+
+    def amount(self, size: float, decimals: int = 1, extra: str = "") -> Markup:
+        """Bytes as a number with its unit."""
+        return number(*units.amount(size, self.style.units, decimals), extra)
+
+    def plain_amount(self, size: float) -> str:
+        """Bytes as text, for titles and the live region."""
+        return units.size_text(size, self.style.units)
+
+    def each(self, key: str) -> str:
+        """The key of the sentence for one GPU or for several."""
+        return f"{key}.one" if self.report.run.gpus == 1 else f"{key}.other"
+
+    def phase(self, name: str) -> str:
+        """The name of a phase."""
+        return self.word("phase." + name.replace(" ", "_"))
+
+
+def load_of(report: Report) -> Load:
+    """What the bar of a report shows."""
+    verdict = report.verdict
+    low, high = report.band("device")
+    return Load(report.by_part, low, high, verdict.usable, verdict.limit)
+
+
+# What the run is
+
+
+def heading(scene: Scene) -> str:
+    """The run in a few words: what is trained on what."""
+    run = scene.report.run
+    name, card = _names(scene)
+    gpus = units.integer(run.gpus)
+    return scene.word(scene.each("page.heading"), model=name, gpus=gpus, gpu=card)
+
+
+def summary(scene: Scene) -> str:
+    """The run in a sentence."""
+    run = scene.report.run
+    told = {
+        name: form.choice(KEYS[name], getattr(run, name), scene.style.language)
+        for name in ("precision", "optimizer")
+    }
+    name, card = _names(scene)
+    gpus = card if run.gpus == 1 else f"{units.integer(run.gpus)} × {card}"
+    return scene.word("summary.run", model=name, seq=units.integer(run.seq), gpus=gpus, **told)
+
+
+def _names(scene: Scene) -> tuple[str, str]:
+    """What the model and the card are called; a model of the reader's own has no name but its family's."""
+    run = scene.report.run
+    if run.arch:
+        name = form.choice(KEYS["arch"], run.arch, scene.style.language)
+    else:
+        name = str(catalog.entry("models", run.model)["name"])
+    return name, str(catalog.entry("gpus", run.gpu)["name"])
+
+
+def say(scene: Scene) -> str:
+    """The verdict as one sentence without markup: for the live region and as the title of the bar."""
+    verdict = scene.report.verdict
+    usable = scene.plain_amount(verdict.usable) if verdict.usable else ""
+    return scene.word(
+        scene.each(f"verdict.{verdict.kind}"),
+        need=scene.plain_amount(verdict.need),
+        usable=usable,
+        gpus=units.integer(scene.report.run.gpus),
+        free=scene.plain_amount(verdict.free or 0),
+        over=scene.plain_amount(verdict.over or 0),
+        low=scene.plain_amount(verdict.low),
+        high=scene.plain_amount(verdict.high),
+    )
+
+
+def assumptions(scene: Scene) -> Markup:
+    """Every setting that was changed, and the main ones, as a list that only paper shows."""
+    run, language = scene.report.run, scene.style.language
+    changed = run.changed()
+    names = [name for name in KEYS if name in form.PLAIN or name in changed]
+    return element("dl", [
+        element(
+            "div", element("dt", words.text(f"label.{name}", language)),
+            element("dd", form.described(KEYS[name], getattr(run, name), language)),
+        )
+        for name in names if name not in form.HIDDEN
+    ], class_="tm-printed tm-assumptions")  # fmt: skip

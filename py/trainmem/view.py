@@ -1,0 +1,235 @@
+"""A page and its answers: the complete element that a build puts into a page, and the reply to each change of a setting.
+
+Build, browser and tests call the same two functions, so all of them show the same characters. `respond` takes and gives
+JSON text, because text is all that passes between a page and the interpreter beside it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from trainmem.estimate import estimate
+
+from trainmem import accounts, chart, form, panels, scene, words
+from trainmem.link import Problem, link, parse
+from trainmem.markup import Markup, element, fragment
+from trainmem.plot import Style
+from trainmem.run import KEYS, Run
+from trainmem.scene import Scene
+
+PAGES = ("workbench", "calc", "bar")
+FIRST = ("heading", "verdict", "quiet", "phases", "ledger", "levels")
+"""What answers each keystroke; the other regions follow when the reader pauses."""
+
+
+class Request(NamedTuple):
+    """What a page asks: its own kind and defaults, the query to show, and the key that was just edited."""
+
+    page: str = "workbench"
+    query: str = ""
+    default: str = ""
+    language: str = "en"
+    fields: tuple[str, ...] = ()
+    base: str = "../"
+    edited: str = ""
+    identity: str = "calc"
+    repository: str = ""
+    stage: str = (
+        ""  # "first" asks for what answers a keystroke, "rest" for what follows it, "" for all
+    )
+
+
+Region = Callable[[Scene], Markup]
+REGIONS: dict[str, dict[str, Region]] = {
+    "workbench": {
+        "heading": lambda shown: Markup(element("h1", scene.heading(shown))),
+        "verdict": panels.verdict,
+        "quiet": panels.quiet,
+        "assumptions": scene.assumptions,
+        "phases": panels.phases,
+        "changes": lambda shown: panels.changes(shown, shown.report.changes()),
+        "ledger": accounts.ledger,
+        "levels": accounts.levels,
+        "share": panels.share,
+    },
+    "calc": {"verdict": panels.verdict, "quiet": panels.quiet, "open": panels.open_workbench},
+    "bar": {"verdict": panels.verdict, "quiet": panels.quiet, "caption": panels.caption},
+}
+
+
+# Answers
+
+
+def respond(request_json: str) -> str:
+    """The answer to one request, both as JSON text."""
+    asked = json.loads(request_json)
+    known = {name: value for name, value in asked.items() if name in Request._fields}
+    if "fields" in known:
+        known["fields"] = tuple(known["fields"])
+    return json.dumps(answer(Request(**known)), ensure_ascii=False, separators=(",", ":"))
+
+
+def answer(request: Request) -> dict[str, Any]:
+    """What the page has to show now.
+
+    A wrong entry typed into a form leaves everything as it was, and says so (`stale`); in a link the key falls back.
+    """
+    run, found = _read(request)
+    sentences = [[problem.key, problem.sentence(request.language)] for problem in found]
+    if request.edited and found:
+        return {"query": None, "stale": True, "problems": sentences, "say": sentences[0][1], "parts": {
+            "stale": _stale(sentences[0][1], request.language),
+        }}  # fmt: skip
+    shown = _scene(request, run)
+    parts: dict[str, str] = {} if request.stage == "rest" else {"stale": ""}
+    if not request.edited:
+        parts["problems"] = panels.problems(shown, [sentence for _, sentence in sentences])
+    for name, make in REGIONS[request.page].items():
+        if not request.stage or (name in FIRST) == (request.stage == "first"):
+            parts[name] = make(shown)
+    return {
+        "query": link(run),
+        "title": scene.heading(shown) if request.page == "workbench" else "",
+        "say": scene.say(shown),
+        "parts": parts,
+        "problems": sentences,
+        "stale": False,
+        "form": form.state(run, _default_run(request.default)),
+        "hints": form.dimensions(run, shown.report.model) if request.page == "workbench" else {},
+    }
+
+
+def _read(request: Request) -> tuple[Run, list[Problem]]:
+    """The run of a request. A link that names its version says everything; one that does not builds on the page's own."""
+    whole = request.query.startswith("v=") or "&v=" in request.query or not request.default
+    return parse(request.query, default="" if whole else request.default)
+
+
+_defaults: dict[str, Run] = {}
+
+
+def _default_run(default: str) -> Run:
+    """The run that a page shows before anything is changed."""
+    if default not in _defaults:
+        _defaults[default] = parse(default)[0]
+    return _defaults[default]
+
+
+def _scene(request: Request, run: Run) -> Scene:
+    style = Style(request.language, run.units, request.identity)
+    return Scene(estimate(run), style, request.base, request.repository)
+
+
+def _stale(sentence: str, language: str) -> Markup:
+    last_good = element("b", words.text("error.last_good", language))
+    return Markup(element("p", last_good, " ", sentence, class_="tm-stale"))
+
+
+# The element of a page
+
+
+def page_html(
+    page: str,
+    query: str,
+    language: str = "en",
+    fields: Sequence[str] = (),
+    base: str = "../",
+    *,
+    identity: str = "calc",
+    repository: str = "",
+) -> str:
+    """The complete element of a page, as it stands before any script runs; `query` is the page's own default."""
+    wrong = [name for name in fields if name not in KEYS]
+    run, found = parse(query)
+    if wrong or found or page not in PAGES:
+        raise ValueError(
+            "; ".join([*map(str, found), *[f"{name} is not a setting" for name in wrong]]) or page
+        )
+    request = Request(page, "", query, language, tuple(fields), base, "", identity, repository)
+    parts = answer(request)["parts"]
+    shown = _scene(request, run)
+    makers = {"workbench": _workbench, "calc": _calculator, "bar": _bar}
+    inside = makers[page](shown, parts, request)
+    return element(
+        "tm-calc",
+        chart.definitions(identity),
+        inside,
+        element("p", class_="tm-vh tm-say", role="status"),
+        class_=f"tm tm-{page}",
+        id=identity,
+        data_page=page,
+        data_default=query,
+        data_query=link(run),
+        data_language=language,
+        data_fields=" ".join(fields),
+        data_base=base,
+        data_repository=repository,
+        **_spoken(language),
+    )
+
+
+def _spoken(language: str) -> dict[str, str]:
+    """The few words that a page needs when the interpreter cannot be asked."""
+    names = {
+        "copied": "button.copied",
+        "clipboard": "error.clipboard",
+        "retry": "button.retry",
+        "failed": "status.failed",
+    }
+    return {f"data_{name}": words.text(key, language) for name, key in names.items()}
+
+
+def _region(
+    parts: dict[str, str], name: str, tag: str = "div", class_: str | None = None
+) -> Markup:
+    return element(tag, Markup(parts.get(name, "")), data_region=name, class_=class_)
+
+
+def _form(shown: Scene) -> form.Form:
+    run = shown.report.run
+    return form.Form(run, run, shown.style.language, shown.style.identity)
+
+
+def _workbench(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
+    filled = _form(shown)
+    hints = form.dimensions(shown.report.run, shown.report.model)
+    settings = element(
+        "form", *form.groups(filled, hints), class_="tm-form", aria_label=shown.word("page.settings"),
+        autocomplete="off",
+    )  # fmt: skip
+    results = [_region(parts, name) for name in ("phases", "changes", "ledger", "levels", "share")]
+    return fragment(
+        _region(parts, "heading"),
+        _region(parts, "problems"),
+        element("noscript", element("p", shown.word("error.no_script"), class_="tm-muted")),
+        _region(parts, "verdict", class_="tm-verdict"),
+        _region(parts, "stale"),
+        _region(parts, "quiet", class_="tm-verdict__more"),
+        _region(parts, "assumptions"),
+        element("div", settings, element("div", *results, class_="tm-results"), class_="tm-bench"),
+    )
+
+
+def _calculator(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
+    filled = _form(shown)
+    fields = [form.field(filled, KEYS[name], {}) for name in request.fields]
+    settings = element(
+        "form",
+        *fields,
+        class_="tm-form",
+        aria_label=shown.word("page.settings"),
+        autocomplete="off",
+    )
+    return fragment(
+        settings,
+        _region(parts, "problems"),
+        _region(parts, "stale"),
+        _region(parts, "verdict"),
+        _region(parts, "quiet", class_="tm-verdict__more"),
+        _region(parts, "open"),
+    )
+
+
+def _bar(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
+    names = ("problems", "verdict", "quiet", "caption")
+    return fragment(*[_region(parts, name) for name in names])
