@@ -1,0 +1,119 @@
+"""A Chromium, the built site over http (under a sub-path) and over file://, and a strict page."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from devtools import machine, serve
+
+SITE = Path(__file__).parents[2] / "site"
+ADDRESS = "http://127.0.0.1:8123/some/where/"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+OWN = re.compile(r"^(http://127\.0\.0\.1:\d+/some/where/|file:///|blob:|data:)")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark everything in this folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def site():
+    """The folder of the built site."""
+    assert (SITE / "index.html").exists(), "build the site first: python3 dev.py build"
+    return SITE
+
+
+@pytest.fixture(scope="session")
+def http(site):
+    """The site's address on a server, under a sub-path."""
+    server, address = serve.start(site, ADDRESS)
+    yield address
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def folder(site):
+    """The site's address when opened from a folder."""
+    return f"{site.resolve().as_uri()}/"
+
+
+@pytest.fixture(params=["http", "folder"])
+def base(request):
+    """Each test that asks for it runs over http and over file://."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A running Chromium."""
+    program = machine.chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Watch:
+    """What went wrong on a page: requests to elsewhere, failed requests, uncaught errors."""
+
+    def __init__(self, page):
+        self.seen = []
+        page.on("request", self._request)
+        page.on("response", self._response)
+        page.on("pageerror", lambda error: self.seen.append(f"uncaught: {error}"))
+        page.on("console", self._console)
+
+    def _request(self, request):
+        if not OWN.match(request.url):
+            self.seen.append(f"elsewhere: {request.url}")
+
+    def _response(self, response):
+        if response.status >= 400:
+            self.seen.append(f"{response.status}: {response.url}")
+
+    def _console(self, message):
+        if message.type == "error":
+            self.seen.append(f"console: {message.text}")
+
+
+@pytest.fixture
+def new_page(chromium):
+    """Open pages in fresh profiles; at the end of the test nothing may have gone wrong on them.
+
+    `new_page(**options)` takes the browser context's options and returns a page. A test that
+    provokes an error clears `page.watch.seen` once it has looked at it.
+    """
+    contexts = []
+
+    def new(**options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.watch = Watch(page)
+        return page
+
+    yield new
+    wrong = [line for context in contexts for page in context.pages for line in page.watch.seen]
+    for context in contexts:
+        context.close()
+    assert [] == wrong
+
+
+@pytest.fixture
+def page(new_page):
+    """One page in a fresh profile."""
+    return new_page()
