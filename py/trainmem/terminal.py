@@ -93,9 +93,20 @@ def terminal(
 
 
 def _head(say: Speaker, ink: Ink) -> list[str]:
-    found = say.report.verdict
+    report = say.report
+    found = report.verdict
     badge = ink.verdict(found.kind, say.word(f"verdict.{found.kind}"))
-    return [f"{badge}. {say.verdict()}", f"{say.range()}. {say.peak()}", say.heading()]
+    levels = (
+        f"{say.word(f'level.{name}')}: {say.size(getattr(report, name))}"
+        for name in ("allocated", "reserved", "device")
+    )
+    return [
+        say.word("verdict.line", verdict=badge, sentence=say.verdict()),
+        say.peak(),
+        say.range(),
+        "  ".join(levels),
+        say.heading(),
+    ]
 
 
 def _bar(say: Speaker, ink: Ink) -> list[str]:
@@ -137,8 +148,9 @@ def _phases(say: Speaker, ink: Ink) -> list[str]:
 def _rows(say: Speaker, ink: Ink) -> list[str]:
     """The ledger at the peak: parts with their rows, sizes and formulas."""
     report = say.report
-    names = [say.word(f"row.{row.key}") for row in report.rows]
-    wide = max((ink.width(name) for name in names), default=0) + 2
+    names = [f"  {say.word(f'row.{row.key}')}" for row in report.rows]
+    names += [say.word(f"part.{part}") for part in report.by_part]
+    wide = max(ink.width(name) for name in names)
     lines = []
     for part, total in report.by_part.items():
         rows = [row for row in report.rows if row.part == part]

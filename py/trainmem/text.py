@@ -106,7 +106,8 @@ def markdown(report: "Report", page: str, language: str = "en") -> str:
     badge = say.word(f"verdict.{report.verdict.kind}")
     heads = [say.word(f"col.{name}") for name in ("part", "row", "per_gpu", "formula")]
     lines = [
-        f"**{badge}.** {say.verdict()} {say.peak()}",
+        say.word("verdict.line", verdict=f"**{badge}**", sentence=say.verdict()) + "  ",
+        say.peak(),
         "",
         f"| {' | '.join(heads)} |",
         "| --- | --- | ---: | --- |",
