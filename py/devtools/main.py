@@ -61,6 +61,13 @@ def test_slow(extra: list[str]) -> int:
     return _sitebuild() or _pytest(["-m", "slow", *extra])
 
 
+def test_package(extra: list[str]) -> int:
+    """Run the package's own tests in this Python, without site or browser; arguments go to pytest."""
+    machine.requirements("test")
+    others = (f"--ignore=tests/{name}" for name in ("browser", "devtools", "runtime", "sitebuild"))
+    return _pytest(["-m", "not slow", *others, *extra])
+
+
 def _check() -> int:
     return (
         show([PYTHON, "-m", "ruff", "check", "."])
@@ -86,10 +93,11 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "build": build,
     "test": test,
     "test-slow": test_slow,
+    "test-package": test_package,
     "zip": zip_site,
     "clean": clean,
 }
-TAKES_MORE = {"test", "test-slow"}
+TAKES_MORE = {"test", "test-slow", "test-package"}
 
 
 def _parser() -> argparse.ArgumentParser:
