@@ -101,32 +101,41 @@ def _names(segments: list[Span], style: Style, capacity: float | None) -> list[M
         label = _label(span, style)
         width = CHARACTER * len(label)
         middle = _middle(span, capacity)
-        if width <= OVERHANG * span.width and middle - width / 2 >= taken:
-            taken = middle + width / 2 + 1
-            shapes.append(word_text(style, middle, FIRST_LINE, label, "tm-wide"))
+        centre = max(middle, taken + width / 2)
+        if width <= OVERHANG * span.width and centre - middle <= 1:
+            taken = centre + width / 2 + 1
+            shapes.append(word_text(style, centre, FIRST_LINE, label, "tm-wide"))
         elif span is segments[-1] and span.start >= taken and span.start + width <= 100:
             text = word_text(style, span.start, FIRST_LINE, label, "tm-wide", anchor="start")
             shapes.append(text)
         else:
             raised.append((middle, width, label))
     for (middle, width, label), start in zip(raised, _side_by_side(raised), strict=True):
-        shapes.append(word_text(style, start + width / 2, SECOND_LINE, label, "tm-wide"))
+        at, anchor = start + width / 2, "middle"
+        if (
+            start > middle - width / 2 + 1
+        ):  # pushed aside: it hangs on the end that its hairline is at
+            at, anchor = start, "start"
+        elif start < middle - width / 2 - 1:
+            at, anchor = start + width, "end"
+        shapes.append(word_text(style, at, SECOND_LINE, label, "tm-wide", anchor=anchor))
         shapes.append(vertical(style, middle, SECOND_LINE + 4, TOP - 2, "tm-tick tm-wide"))
     return shapes
 
 
 def _side_by_side(labels: list[tuple[float, float, str]]) -> list[float]:
-    """Where labels of one line start: each over its own segment, none over another."""
+    """Where labels of one line start: each over its own segment if there is room, none over another."""
     starts: list[float] = []
-    end = 0.0
+    earliest: list[float] = []  # where a label starts when all before it are pushed to the edge
+    end = edge = 0.0
     for middle, width, _ in labels:
-        starts.append(max(end, min(middle - width / 2, 100 - width)))
-        end = starts[-1] + width + 1
-    follower = 100.0
+        earliest.append(edge)
+        starts.append(max(end, middle - width / 2))
+        end, edge = starts[-1] + width + 1, edge + width + 1
+    follower = 101.0
     for at in range(len(labels) - 1, -1, -1):
         middle, width, _ = labels[at]
-        furthest = min(middle - 0.5, follower - width - 1)
-        starts[at] = max(0.0, min(starts[at], furthest))
+        starts[at] = min(starts[at], follower - width - 1, max(middle - 0.5, earliest[at]))
         follower = starts[at]
     return starts
 
@@ -224,7 +233,7 @@ def bars(
 
 
 def swatch(part: str, style: Style) -> Markup:
-    """A small square in the colour of a part."""
+    """A square in the colour of a part."""
     fill = f"url(#{style.identity}-p-{part})"
     over = "tm-hatch" if part == "overhead" else "tm-pat"
     return element(
@@ -256,7 +265,7 @@ def definitions(identity: str) -> Markup:
 
 # A file of its own
 
-_STYLE = Markup(
+STYLE = Markup(
     'svg{font-family:"Source Sans 3",system-ui,sans-serif;font-size:13px;fill:#1d1f22;color:#1d1f22}'
     ".paper{fill:#fcfbf8}.head{font-size:16px;font-weight:600}.t2{fill:#565b61}.strong{font-weight:600}"
     ".tm-s{stroke:#fcfbf8;stroke-width:2}.tm-s--parameters{fill:#172e8f}.tm-s--gradients{fill:#5391b8}"
@@ -276,7 +285,7 @@ def document(load: Load, style: Style, heading: str, sentence: str, foot: str = 
     x, direction = (696, "rtl") if style.mirrored else (24, None)
     body = fragment(
         element("title", sentence, id="tm-title"),
-        element("style", _STYLE),
+        element("style", STYLE),
         patterns(style.identity),
         element("rect", width=720, height=210, class_="paper"),
         element("text", heading, x=x, y=32, class_="head", direction=direction),
