@@ -19,6 +19,7 @@ the exceptions raised in a fence superfences lets only its own pass.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 PAGES = ("workbench", "calc", "bar")
 DEFAULT_BASE = "../"  # where the page's own place is not known: most pages are one folder down
+DEFAULT_REPOSITORY = "https://github.com/training-memory/training-memory"
 NAMED = re.compile(r"^\{\{ *let +([a-z][a-z0-9-]*) *= *(\S+) *\}\}\s*$")
 NUMBER = r"\{\{ *([^{}]+?) *\}\}"
 
@@ -75,6 +77,7 @@ class NamedQueries(Preprocessor):
 
     def run(self, lines: list[str]) -> list[str]:
         self.names.clear()
+        self.md.tm_calculators = 0  # type: ignore[attr-defined]  # numbered anew on each page
         return [line for line in lines if not self._take(line)]
 
     def _take(self, line: str) -> bool:
@@ -149,13 +152,22 @@ def calculator(
     del css_class
     from trainmem import view  # noqa: PLC0415  (only pages with a calculator need it)
 
+    md.tm_calculators = getattr(md, "tm_calculators", 0) + 1  # type: ignore[attr-defined]
+    identity = f"calc-{md.tm_calculators}"  # type: ignore[attr-defined]
+    named = {"identity": identity, "repository": repository()}
     query = "&".join(source.split())
     fields = [name for name in options.get("fields", "").replace(",", " ").split() if name]
     try:
-        html = view.page_html(language, query, getattr(md, "tm_language", "en"), fields, base(md))
+        spoken = getattr(md, "tm_language", "en")
+        html = view.page_html(language, query, spoken, fields, base(md), **named)
     except Exception as error:
         raise LiveNumberError(f"```{language} {query}: {error!r}") from error
     return f'<div class="tm-embed" data-search-exclude>{html}</div>'
+
+
+def repository() -> str:
+    """Return the project's address, where wrong numbers are reported."""
+    return os.environ.get("REPOSITORY_URL") or DEFAULT_REPOSITORY
 
 
 def base(md: Markdown) -> str:
