@@ -80,7 +80,7 @@ def formula(scene: Scene, factors: tuple[Factor, ...]) -> Markup | None:
 
 def _figure(value: float) -> str:
     """A factor: exact while it is short, else in three significant figures."""
-    return units.count(value) if value >= 1_000_000 else units.plain(value)
+    return units.number(value) if value < 10**6 else units.count(value)
 
 
 def _source(key: str) -> Markup | None:

@@ -49,13 +49,13 @@ class Form(NamedTuple):
         return words.text(f"label.{key.name}", self.language)
 
 
-def shown(key: Key, value: Any) -> str:
+def shown(key: Key, value: object) -> str:
     """A value as it stands in its box; reading it gives the same value again."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "1" if value else "0"
-    if key.kind.endswith("bytes"):
+    if key.kind.endswith("bytes") and isinstance(value, int):
         return f"{value // MIB:,} MiB" if value % MIB == 0 else f"{value:,} B"
     if isinstance(value, int | float):
         return units.plain(value)
@@ -68,7 +68,7 @@ def choice(key: Key, value: str, language: str) -> str:
     return words.text(own, language) if words.has(own, language) else value
 
 
-def described(key: Key, value: Any, language: str) -> str:
+def described(key: Key, value: object, language: str) -> str:
     """A value in words, for a sentence or a printed list."""
     text = shown(key, value)
     if key.name in CATALOGS:

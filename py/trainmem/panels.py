@@ -140,11 +140,11 @@ def phases(scene: Scene) -> Markup:
     )
 
 
-def changes(scene: Scene, found: list[Change]) -> Markup:
+def changes(scene: Scene) -> Markup:
     """Single changes that save most, as links with the whole new state in them."""
     fits = scene.report.verdict.kind == "fits"
     title = element("h2", scene.word("fix.saves" if fits else "fix.heading"))
-    shown = [change for change in found if change.saving > 0][:MOST_CHANGES]
+    shown = [change for change in scene.report.changes() if change.saving > 0][:MOST_CHANGES]
     if not fits and not any(change.fits for change in shown):
         title = fragment(title, element("p", scene.word("fix.none"), class_="tm-muted"))
     return fragment(
@@ -210,11 +210,12 @@ def share(scene: Scene) -> Markup:
 def _issue(scene: Scene, query: str) -> str:
     """The address of a new report, filled in with the run and with what we say about it."""
     report = scene.report
+    shown = scene.plain_amount(report.device)
     values = {
         "template": "wrong-number.yml",
-        "title": f"{heading(scene)}: {scene.plain_amount(report.device)}",
-        "link": f"workbench/index.html?{query}",
-        "estimate": scene.plain_amount(report.device),
+        "title": f"{heading(scene)}: {shown}",
+        "link": f"{scene.address or 'workbench/'}?{query}",
+        "shown": shown,
     }
     return f"{scene.repository}/issues/new?{urlencode(values)}"
 

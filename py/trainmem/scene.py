@@ -8,15 +8,21 @@ from trainmem import catalog, form, units, words
 from trainmem.markup import Markup, element, fill, number, stand_ins
 from trainmem.plot import Load, Style
 from trainmem.run import KEYS
+from trainmem.text import Speaker
 
 
 class Scene(NamedTuple):
-    """A report, and how and where it is shown; `base` is the way to the root of the language's pages."""
+    """A report, and how and where it is shown.
+
+    `base` is the way to the root of the language's pages, `repository` where the project lives, and `address` the page's
+    own address without its query, as far as it is known.
+    """
 
     report: Report
     style: Style
-    base: str
-    repository: str
+    base: str = "../"
+    repository: str = ""
+    address: str = ""
 
     def word(self, key: str, **values: object) -> str:
         """A string of the interface."""
@@ -55,48 +61,27 @@ def load_of(report: Report) -> Load:
 
 def heading(scene: Scene) -> str:
     """The run in a few words: what is trained on what."""
-    run = scene.report.run
-    name, card = _names(scene)
-    gpus = units.integer(run.gpus)
-    return scene.word(scene.each("page.heading"), model=name, gpus=gpus, gpu=card)
-
-
-def summary(scene: Scene) -> str:
-    """The run in a sentence."""
-    run = scene.report.run
-    told = {
-        name: form.choice(KEYS[name], getattr(run, name), scene.style.language)
-        for name in ("precision", "optimizer")
-    }
-    name, card = _names(scene)
-    gpus = card if run.gpus == 1 else f"{units.integer(run.gpus)} × {card}"
-    return scene.word("summary.run", model=name, seq=units.integer(run.seq), gpus=gpus, **told)
-
-
-def _names(scene: Scene) -> tuple[str, str]:
-    """What the model and the card are called; a model of the reader's own has no name but its family's."""
-    run = scene.report.run
-    if run.arch:
-        name = form.choice(KEYS["arch"], run.arch, scene.style.language)
-    else:
-        name = str(catalog.entry("models", run.model)["name"])
-    return name, str(catalog.entry("gpus", run.gpu)["name"])
+    return Speaker(scene.report, scene.style.language).heading()
 
 
 def say(scene: Scene) -> str:
     """The verdict as one sentence without markup: for the live region and as the title of the bar."""
-    verdict = scene.report.verdict
-    usable = scene.plain_amount(verdict.usable) if verdict.usable else ""
-    return scene.word(
-        scene.each(f"verdict.{verdict.kind}"),
-        need=scene.plain_amount(verdict.need),
-        usable=usable,
-        gpus=units.integer(scene.report.run.gpus),
-        free=scene.plain_amount(verdict.free or 0),
-        over=scene.plain_amount(verdict.over or 0),
-        low=scene.plain_amount(verdict.low),
-        high=scene.plain_amount(verdict.high),
-    )
+    return Speaker(scene.report, scene.style.language).verdict()
+
+
+def summary(scene: Scene) -> str:
+    """The run in a sentence."""
+    report, language = scene.report, scene.style.language
+    run, say_ = report.run, Speaker(report, language)
+    told = {
+        name: form.choice(KEYS[name], getattr(run, name), language)
+        for name in ("precision", "optimizer")
+    }
+    card = str(catalog.entry("gpus", run.gpu)["name"])
+    gpus = card if run.gpus == 1 else f"{units.integer(run.gpus)} × {card}"
+    shown = {"model": report.model.name, "seq": units.integer(run.seq), "gpus": gpus}
+    told |= {name: say_.value(value) for name, value in shown.items()}
+    return scene.word("summary.run", **told)
 
 
 def assumptions(scene: Scene) -> Markup:

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from trainmem.estimate import estimate
 
-from trainmem import accounts, chart, form, panels, scene, words
+from trainmem import accounts, chart, form, panels, scene, text, words
 from trainmem.link import Problem, link, parse
 from trainmem.markup import Markup, element, fragment
 from trainmem.plot import Style
 from trainmem.run import KEYS, Run
 from trainmem.scene import Scene
 
-PAGES = ("workbench", "calc", "bar")
+PAGES = ("workbench", "calc", "bar")  # "markdown" is asked for by their copy buttons
 FIRST = ("heading", "verdict", "quiet", "phases", "ledger", "levels")
 """What answers each keystroke; the other regions follow when the reader pauses."""
 
@@ -29,11 +29,11 @@ class Request(NamedTuple):
     query: str = ""
     default: str = ""
     language: str = "en"
-    fields: tuple[str, ...] = ()
     base: str = "../"
     edited: str = ""
     identity: str = "calc"
     repository: str = ""
+    address: str = ""
     stage: str = (
         ""  # "first" asks for what answers a keystroke, "rest" for what follows it, "" for all
     )
@@ -47,10 +47,11 @@ REGIONS: dict[str, dict[str, Region]] = {
         "quiet": panels.quiet,
         "assumptions": scene.assumptions,
         "phases": panels.phases,
-        "changes": lambda shown: panels.changes(shown, shown.report.changes()),
+        "changes": panels.changes,
         "ledger": accounts.ledger,
         "levels": accounts.levels,
         "share": panels.share,
+        "open": panels.open_workbench,
     },
     "calc": {"verdict": panels.verdict, "quiet": panels.quiet, "open": panels.open_workbench},
     "bar": {"verdict": panels.verdict, "quiet": panels.quiet, "caption": panels.caption},
@@ -64,8 +65,6 @@ def respond(request_json: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request_json)
     known = {name: value for name, value in asked.items() if name in Request._fields}
-    if "fields" in known:
-        known["fields"] = tuple(known["fields"])
     return json.dumps(answer(Request(**known)), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -75,6 +74,9 @@ def answer(request: Request) -> dict[str, Any]:
     A wrong entry typed into a form leaves everything as it was, and says so (`stale`); in a link the key falls back.
     """
     run, found = _read(request)
+    if request.page == "markdown":
+        page = f"{request.address}?{link(run)}"
+        return {"text": text.markdown(estimate(run), page, request.language)}
     sentences = [[problem.key, problem.sentence(request.language)] for problem in found]
     if request.edited and found:
         return {"query": None, "stale": True, "problems": sentences, "say": sentences[0][1], "parts": {
@@ -117,7 +119,7 @@ def _default_run(default: str) -> Run:
 
 def _scene(request: Request, run: Run) -> Scene:
     style = Style(request.language, run.units, request.identity)
-    return Scene(estimate(run), style, request.base, request.repository)
+    return Scene(estimate(run), style, request.base, request.repository, request.address)
 
 
 def _stale(sentence: str, language: str) -> Markup:
@@ -139,17 +141,18 @@ def page_html(
     repository: str = "",
 ) -> str:
     """The complete element of a page, as it stands before any script runs; `query` is the page's own default."""
-    wrong = [name for name in fields if name not in KEYS]
-    run, found = parse(query)
-    if wrong or found or page not in PAGES:
-        raise ValueError(
-            "; ".join([*map(str, found), *[f"{name} is not a setting" for name in wrong]]) or page
-        )
-    request = Request(page, "", query, language, tuple(fields), base, "", identity, repository)
+    run = _checked(page, query, fields)
+    asked = {"language": language, "base": base, "identity": identity, "repository": repository}
+    request = Request(page, default=query, **asked)
     parts = answer(request)["parts"]
     shown = _scene(request, run)
-    makers = {"workbench": _workbench, "calc": _calculator, "bar": _bar}
-    inside = makers[page](shown, parts, request)
+    inside = {
+        "workbench": lambda: _workbench(shown, parts),
+        "calc": lambda: _calculator(shown, parts, fields),
+        "bar": lambda: [
+            _region(parts, name) for name in ("problems", "verdict", "quiet", "caption")
+        ],
+    }[page]()
     return element(
         "tm-calc",
         chart.definitions(identity),
@@ -160,12 +163,20 @@ def page_html(
         data_page=page,
         data_default=query,
         data_query=link(run),
-        data_language=language,
-        data_fields=" ".join(fields),
-        data_base=base,
-        data_repository=repository,
-        **_spoken(language),
+        **{f"data_{name}": value for name, value in (asked | _spoken(language)).items()},
     )
+
+
+def _checked(page: str, query: str, fields: Sequence[str]) -> Run:
+    """The run of a page's own query; a mistake in a page must stop the build."""
+    run, found = parse(query)
+    wrong = [str(problem) for problem in found]
+    wrong += [f"{name} is not a setting" for name in fields if name not in KEYS]
+    if page not in PAGES:
+        wrong.append(f"{page} is not a kind of page")
+    if wrong:
+        raise ValueError(" ".join(wrong))
+    return run
 
 
 def _spoken(language: str) -> dict[str, str]:
@@ -176,7 +187,7 @@ def _spoken(language: str) -> dict[str, str]:
         "retry": "button.retry",
         "failed": "status.failed",
     }
-    return {f"data_{name}": words.text(key, language) for name, key in names.items()}
+    return {name: words.text(key, language) for name, key in names.items()}
 
 
 def _region(
@@ -190,7 +201,7 @@ def _form(shown: Scene) -> form.Form:
     return form.Form(run, run, shown.style.language, shown.style.identity)
 
 
-def _workbench(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
+def _workbench(shown: Scene, parts: dict[str, str]) -> Markup:
     filled = _form(shown)
     hints = form.dimensions(shown.report.run, shown.report.model)
     settings = element(
@@ -206,16 +217,17 @@ def _workbench(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
         _region(parts, "stale"),
         _region(parts, "quiet", class_="tm-verdict__more"),
         _region(parts, "assumptions"),
+        _region(parts, "open", class_="tm-only-embedded"),
         element("div", settings, element("div", *results, class_="tm-results"), class_="tm-bench"),
     )
 
 
-def _calculator(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
+def _calculator(shown: Scene, parts: dict[str, str], fields: Sequence[str]) -> Markup:
     filled = _form(shown)
-    fields = [form.field(filled, KEYS[name], {}) for name in request.fields]
+    controls = [form.field(filled, KEYS[name], {}) for name in fields]
     settings = element(
         "form",
-        *fields,
+        *controls,
         class_="tm-form",
         aria_label=shown.word("page.settings"),
         autocomplete="off",
@@ -228,8 +240,3 @@ def _calculator(shown: Scene, parts: dict[str, str], request: Request) -> Markup
         _region(parts, "quiet", class_="tm-verdict__more"),
         _region(parts, "open"),
     )
-
-
-def _bar(shown: Scene, parts: dict[str, str], request: Request) -> Markup:
-    names = ("problems", "verdict", "quiet", "caption")
-    return fragment(*[_region(parts, name) for name in names])

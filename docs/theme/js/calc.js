@@ -159,9 +159,9 @@
       for (const [key, value] of edits) query.set(key, value);
       return {
         page, language, base, repository, edited, stage,
+        address: this.#place(),
         default: this.dataset.default,
         identity: this.id,
-        fields: this.dataset.fields.split(" ").filter(Boolean),
         query: edits.size ? query.toString() : this.#good,
       };
     }
@@ -321,14 +321,15 @@
       }
     }
 
+    // The address of this page without its query, as it is published.
+    #place() {
+      const url = new URL(location.href);
+      url.search = url.hash = "";
+      return url.protocol === "file:" ? url.href : url.href.replace(/index\.html$/, "");
+    }
+
     async #textOf({ copy: kind, text }) {
-      if (kind === "link") {
-        const url = new URL(location.href);
-        url.search = this.#good;
-        url.hash = "";
-        if (url.protocol !== "file:") url.pathname = url.pathname.replace(/index\.html$/, "");
-        return url.href;
-      }
+      if (kind === "link") return `${this.#place()}?${this.#good}`;
       if (text) return text;
       const request = { ...this.#request({}, new Map()), page: kind };
       return JSON.parse(await self.tmKernel.call("respond", JSON.stringify(request))).text;
