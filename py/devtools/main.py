@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import time
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PYTHON = machine.PYTHON
-LOCAL_URL = "http://127.0.0.1:8000/training-memory/"
 SITE = ROOT / "site"
 ZIP = ROOT / "dist/training-memory.zip"
 
@@ -25,7 +23,7 @@ def serve_site(_extra: list[str]) -> int:
     """Build the site and serve it on this machine; build again when a source changes."""
     if code := build([]):
         return code
-    _server, address = serve.start(SITE, os.environ.get("SITE_URL", "") or LOCAL_URL)
+    _server, address = serve.start(SITE, serve.public_url())
     print(f"\n  {address}\n\nStop with Ctrl-C.", flush=True)
     serve.watch(lambda: build([]))
     return 0

@@ -1,11 +1,17 @@
-"""A server for the built site, under the sub-path that its public address has."""
+"""A server for the built site, under the sub-path that its public address has.
+
+The theme navigates instantly only to addresses that stand in sitemap.xml, which holds the public
+ones; the server puts its own in their place.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,10 +20,15 @@ from devtools.steps import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+LOCAL_URL = "http://127.0.0.1:8000/training-memory/"
 WATCHED = ("docs", "py", "mkdocs.yml", "mkdocs.ur.yml", "mkdocs.bn.yml")
 WAIT_SECONDS = 0.7
+
+
+def public_url() -> str:
+    """Return the site's public address: SITE_URL if set, else the one of the local server."""
+    return (os.environ.get("SITE_URL") or LOCAL_URL).rstrip("/") + "/"
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -31,8 +42,8 @@ class Handler(SimpleHTTPRequestHandler):
         ".woff2": "font/woff2",
     }
 
-    def __init__(self, *rest: object, prefix: str, directory: str) -> None:
-        self.prefix = prefix
+    def __init__(self, *rest: object, public: str, prefix: str, directory: str) -> None:
+        self.public, self.prefix = public, prefix
         super().__init__(*rest, directory=directory)  # type: ignore[arg-type]
 
     def translate_path(self, path: str) -> str:
@@ -46,8 +57,19 @@ class Handler(SimpleHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", self.prefix)
             self.end_headers()
+        elif self.path.endswith("/sitemap.xml") and Path(self.translate_path(self.path)).exists():
+            self._sitemap(Path(self.translate_path(self.path)))
         else:
             super().do_GET()
+
+    def _sitemap(self, path: Path) -> None:
+        own = f"http://{self.headers['Host']}{self.prefix}"
+        body = path.read_text("utf-8").replace(self.public, own).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-cache")
@@ -57,10 +79,11 @@ class Handler(SimpleHTTPRequestHandler):
         """Say nothing: one line for each file would hide the steps of a rebuild."""
 
 
-def server(site: Path, url: str) -> tuple[ThreadingHTTPServer, str]:
+def server(site: Path, url: str, public: str = "") -> tuple[ThreadingHTTPServer, str]:
     """Listen at the address's port, or the next free one; return the server and its address."""
     parts = urlsplit(url)
-    handler = partial(Handler, prefix=parts.path or "/", directory=str(site))
+    prefix = parts.path or "/"
+    handler = partial(Handler, public=public or url, prefix=prefix, directory=str(site))
     wanted = parts.port if parts.hostname in ("127.0.0.1", "localhost") and parts.port else 8000
     for port in (*range(wanted, wanted + 20), 0):
         try:
@@ -69,13 +92,13 @@ def server(site: Path, url: str) -> tuple[ThreadingHTTPServer, str]:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
         else:
-            return found, f"http://127.0.0.1:{found.server_port}{parts.path or '/'}"
+            return found, f"http://127.0.0.1:{found.server_port}{prefix}"
     raise OSError(errno.EADDRINUSE, "no port is free")
 
 
-def start(site: Path, url: str) -> tuple[ThreadingHTTPServer, str]:
-    """Serve in a thread of its own."""
-    found, address = server(site, url)
+def start(site: Path, url: str, public: str = "") -> tuple[ThreadingHTTPServer, str]:
+    """Serve in a thread of its own. `public`: the address that the site was built for."""
+    found, address = server(site, url, public)
     Thread(target=found.serve_forever, daemon=True).start()
     return found, address
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 PAGES = ("workbench", "calc", "bar")
 DEFAULT_BASE = "../"  # where the page's own place is not known: most pages are one folder down
 DEFAULT_REPOSITORY = "https://github.com/training-memory/training-memory"
+RIGHT_TO_LEFT = ("ur",)
 NAMED = re.compile(r"^\{\{ *let +([a-z][a-z0-9-]*) *= *(\S+) *\}\}\s*$")
 NUMBER = r"\{\{ *([^{}]+?) *\}\}"
 
@@ -157,12 +158,14 @@ def calculator(
     named = {"identity": identity, "repository": repository()}
     query = "&".join(source.split())
     fields = [name for name in options.get("fields", "").replace(",", " ").split() if name]
+    spoken = getattr(md, "tm_language", "en")
     try:
-        spoken = getattr(md, "tm_language", "en")
         html = view.page_html(language, query, spoken, fields, base(md), **named)
     except Exception as error:
         raise LiveNumberError(f"```{language} {query}: {error!r}") from error
-    return f'<div class="tm-embed" data-search-exclude>{html}</div>'
+    direction = "rtl" if spoken in RIGHT_TO_LEFT else "ltr"
+    attributes = f'class="tm-embed" lang="{spoken}" dir="{direction}" data-search-exclude'
+    return f"<div {attributes}>{html}</div>"
 
 
 def repository() -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING
 
 from devtools.machine import PYTHON
+from devtools.serve import public_url
 from devtools.steps import CACHE, ROOT, Stamp, StepError, files, run, step
-from sitebuild import runtime
+from sitebuild import fence, runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SITE = ROOT / "site"
 LANGUAGES = ("en", "ur", "bn")
-DEFAULT_URL = "http://127.0.0.1:8000/training-memory/"
 OWN = ("assets/css", "assets/fonts", "js")  # one copy serves every language
 FONTS = (
     "source-serif-4-latin-400-normal",
@@ -42,17 +41,13 @@ FAMILIES = (
 )
 
 
-def site_url() -> str:
-    """Return the public address: SITE_URL if set, else the one of the local server."""
-    return os.environ.get("SITE_URL", DEFAULT_URL).rstrip("/") + "/"
-
-
 def build() -> bool:
     """Build the site unless it is up to date; say whether anything was made."""
     made = runtime.build()
     inputs = files("docs", "py", "package-lock.json", "requirements/site.txt", "LICENSE")
     configs = files(*(_config(language) for language in LANGUAGES))
-    stamp = Stamp("site", [*inputs, *configs, made / "worker.js"], site_url())
+    addresses = (public_url(), fence.repository())
+    stamp = Stamp("site", [*inputs, *configs, made / "worker.js"], *addresses)
     if stamp.fresh(SITE / "index.html", *(SITE / code / "index.html" for code in LANGUAGES[1:])):
         return False
     stamp.path.unlink(missing_ok=True)
@@ -71,7 +66,7 @@ def _config(language: str) -> str:
 
 def _pages(language: str) -> None:
     env = {
-        "SITE_URL": site_url(),
+        "SITE_URL": public_url(),
         "PYTHONPATH": str(ROOT / "py"),
         "SOURCE_DATE_EPOCH": "315532800",  # 1980: the same pages give the same bytes
         "NO_MKDOCS_2_WARNING": "1",
@@ -79,7 +74,7 @@ def _pages(language: str) -> None:
     if language != "en":
         code = language.upper()
         env |= {
-            f"SITE_URL_{code}": f"{site_url()}{language}/",
+            f"SITE_URL_{code}": f"{public_url()}{language}/",
             f"DOCS_{code}": str(pages(language)),
         }
     try:

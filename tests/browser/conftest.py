@@ -40,7 +40,7 @@ def site():
 @pytest.fixture(scope="session")
 def http(site):
     """The site's address on a server, under a sub-path."""
-    server, address = serve.start(site, ADDRESS)
+    server, address = serve.start(site, ADDRESS, serve.public_url())
     yield address
     server.shutdown()
 
@@ -65,6 +65,11 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
+
+
+def pythons(page):
+    """The page's workers that run Python; the theme's search has one of its own."""
+    return [worker for worker in page.workers if "search" not in worker.url]
 
 
 class Watch:
@@ -101,6 +106,7 @@ def new_page(chromium):
 
     def new(**options):
         context = chromium.new_context(**options)
+        context.set_default_timeout(20_000)
         contexts.append(context)
         page = context.new_page()
         page.watch = Watch(page)
@@ -111,6 +117,12 @@ def new_page(chromium):
     for context in contexts:
         context.close()
     assert [] == wrong
+
+
+@pytest.fixture
+def python_workers():
+    """A function that returns a page's workers that run Python."""
+    return pythons
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_browser_and_cpython_reply_alike(base, page):
         assert expected == respond(page, query=query)
 
 
-def test_instant_navigation_keeps_the_interpreter(http, page):
+def test_instant_navigation_keeps_the_interpreter(http, page, python_workers):
     """Going to another page and back over http starts no second interpreter."""
     page.goto(f"{http}{GUIDE}")
     respond(page)
@@ -42,26 +42,26 @@ def test_instant_navigation_keeps_the_interpreter(http, page):
     page.wait_for_selector("tm-workbench, .tm-workbench")
 
     assert page.evaluate("window.first === tmKernel.start()")
-    assert 1 == len(page.workers)
+    assert 1 == len(python_workers(page))
     page.go_back()
     page.wait_for_url(f"**/{GUIDE}*")
     assert page.evaluate("window.first === tmKernel.start()")
 
 
-def test_worker_script_is_classic_and_alone(base, page):
+def test_worker_script_is_classic_and_alone(base, page, python_workers):
     """One worker runs, and no module or further script is asked for by it."""
     page.goto(f"{base}{GUIDE}")
     respond(page)
 
-    assert 1 == len(page.workers)
-    assert "undefined" == page.workers[0].evaluate("typeof importScripts")
+    assert 1 == len(python_workers(page))
+    assert "undefined" == python_workers(page)[0].evaluate("typeof importScripts")
 
 
 @pytest.mark.parametrize("name", ["worker.js", "pyodide.asm.wasm", "stdlib.zip", "trainmem.zip"])
 def test_failed_download_is_a_sentence_and_can_be_retried(http, page, name):
     """A file that cannot be had rejects the call with its name; the next call starts afresh."""
     page.route(f"**/py/{name}", lambda route: route.fulfill(status=503))
-    page.goto(f"{http}404.html")
+    page.goto(f"{http}{GUIDE}")
     failed = page.evaluate(
         f"({RESPOND})('{{}}').catch(e => [e.name, e.code, e.message])",
     )
@@ -76,7 +76,7 @@ def test_failed_download_is_a_sentence_and_can_be_retried(http, page, name):
 def test_failed_pack_can_be_retried(folder, page):
     """From a folder too a missing file is a sentence, and the next call starts afresh."""
     page.route("**/py/pack/stdlib.zip.js", lambda route: route.abort())
-    page.goto(f"{folder}404.html")
+    page.goto(f"{folder}{GUIDE}")
     failed = page.evaluate(f"({RESPOND})('{{}}').catch(e => [e.code, e.message])")
     page.unroute("**/py/pack/stdlib.zip.js")
     page.watch.seen.clear()
@@ -99,11 +99,11 @@ def test_python_exception_leaves_the_interpreter_running(http, page):
     assert page.evaluate("window.first === tmKernel.start()")
 
 
-def test_crash_rejects_what_waits_and_the_next_call_works(http, page):
+def test_crash_rejects_what_waits_and_the_next_call_works(http, page, python_workers):
     """When the worker dies, the calls that wait are rejected, and the next call starts afresh."""
-    page.goto(f"{http}404.html")
+    page.goto(f"{http}{GUIDE}")
     respond(page)
-    page.workers[0].evaluate("() => { self.onmessage = () => { throw new Error('gone') } }")
+    python_workers(page)[0].evaluate("() => { self.onmessage = () => { throw new Error('gone') } }")
     failed = page.evaluate(f"({RESPOND})('{{}}').catch(e => [e.code, e.message])")
     page.watch.seen.clear()
 
@@ -114,7 +114,7 @@ def test_crash_rejects_what_waits_and_the_next_call_works(http, page):
 
 def test_unknown_function_is_refused(http, page):
     """The page can call only the functions that the worker offers."""
-    page.goto(f"{http}404.html")
+    page.goto(f"{http}{GUIDE}")
     failed = page.evaluate("tmKernel.call('constructor').catch(e => e.message)")
 
     assert "constructor" in failed
