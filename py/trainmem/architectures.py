@@ -60,6 +60,7 @@ def llama_layer(tape: Tape, model: Model, x: Tensor, qk_norm: bool = False) -> T
         model.attention_bias,
     )
     y = tape.rmsnorm(x, "input_layernorm")
+    tape.begin_attention()
     q = tape.linear(y, wide, "q_proj", bias)
     if qk_norm:
         q = tape.rmsnorm(q, "q_norm", model.head_dim)
@@ -69,7 +70,9 @@ def llama_layer(tape: Tape, model: Model, x: Tensor, qk_norm: bool = False) -> T
     v = tape.linear(y, narrow, "v_proj", bias)
     q, k = tape.rope(q, x), tape.rope(k, x)
     attended = tape.attend(q, k, v, model.heads, model.kv_heads, model.attention_dropout)
-    x = tape.add(x, tape.linear(attended, model.hidden, "o_proj", bias and model.arch == "llama"))
+    attended = tape.linear(attended, model.hidden, "o_proj", bias and model.arch == "llama")
+    tape.end_attention()
+    x = tape.add(x, attended)
     y = tape.rmsnorm(x, "post_attention_layernorm")
     gate = tape.activation(tape.linear(y, model.ffn, "gate_proj", model.mlp_bias))
     gated = tape.mul(gate, tape.linear(y, model.ffn, "up_proj", model.mlp_bias))
@@ -83,33 +86,30 @@ def qwen3_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
 
 def gpt2_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
     """GPT-2: LayerNorm, one fused q, k, v projection, GELU written out, dropout on both branches."""
-    width = model.heads * model.head_dim
-    qkv = tape.linear(tape.layernorm(x, "ln_1"), 3 * width, "attn.c_attn", model.attention_bias)
-    q, k, v = tape.split(qkv, 3)
-    attended = tape.attend(
-        q, k, v, model.heads, model.kv_heads, model.attention_dropout, upcast=False
-    )
-    x = tape.add(
-        x,
-        tape.dropout(
-            tape.linear(attended, model.hidden, "attn.c_proj", model.attention_bias), model.dropout
-        ),
-    )
-    y = tape.linear(tape.layernorm(x, "ln_2"), model.ffn, "mlp.c_fc", model.mlp_bias)
+    width, bias = model.heads * model.head_dim, model.attention_bias
+    y = tape.layernorm(x, "ln_1")
+    tape.begin_attention()
+    q, k, v = tape.split(tape.linear(y, 3 * width, "c_attn", bias), 3)
+    y = tape.attend(q, k, v, model.heads, model.kv_heads, model.attention_dropout, upcast=False)
+    y = tape.dropout(tape.linear(y, model.hidden, "attn.c_proj", bias), model.dropout)
+    tape.end_attention()
+    x = tape.add(x, y)
+    y = tape.linear(tape.layernorm(x, "ln_2"), model.ffn, "c_fc", model.mlp_bias)
     y = tape.linear(tape.gelu_written_out(y), model.hidden, "mlp.c_proj", model.mlp_bias)
     return tape.add(x, tape.dropout(y, model.dropout))
 
 
-def outside_weights(model: Model, architecture: Architecture) -> list[Weight]:
-    """The parameters that are in no layer: embedding, learned positions, final norm, and the head unless it is tied."""
-    weights = [Weight("embed_tokens", model.vocab, model.hidden, matmul=False)]
+def outside_weights(model: Model, width: int, trains: bool = True) -> list[Weight]:
+    """The parameters in no layer, in the order in which the model lists them; the head is the embedding when tied."""
+    architecture = ARCHITECTURES[model.arch]
+    weights = [Weight("embed_tokens", model.vocab, model.hidden, width, trains, matmul=False)]
     if architecture.learned_positions:
-        weights.append(Weight("positions", model.positions, model.hidden, matmul=False))
-    weights.append(Weight("norm", model.hidden, 0, matmul=False))
+        weights.append(Weight("positions", model.positions, model.hidden, width, trains, matmul=False))
+    weights.append(Weight("norm", model.hidden, 0, width, trains, matmul=False))
     if architecture.final_norm == "layernorm":
-        weights.append(Weight("norm.bias", model.hidden, 0, matmul=False))
+        weights.append(Weight("norm.bias", model.hidden, 0, width, trains, matmul=False))
     if not model.tied:
-        weights.append(Weight("lm_head", model.vocab, model.hidden))
+        weights.append(Weight("lm_head", model.vocab, model.hidden, width, trains, matmul=False))
     return weights
 
 

@@ -9,30 +9,46 @@ from trainmem.tensors import Operation, Tape, Tensor
 class Replayed(NamedTuple):
     """What one stretch of backward does to memory, in bytes.
 
-    peak: the most that it holds at once: what it kept, low-precision weights, activations' gradients and new weight gradients.
-    weight_gradients: what it leaves behind. passed_on: the gradient that goes to the layer before it.
+    At its highest point it holds `kept` (what the forward left for it and is not freed yet), `casts` (low-precision weights),
+    `weight_gradients` (those it has made) and `working` (gradients of activations and temporaries); `peak` is their sum.
     """
 
     peak: int
+    kept: int
+    casts: int
     weight_gradients: int
-    passed_on: int
+
+    @property
+    def working(self) -> int:
+        """Gradients of activations, and temporaries, at the highest point."""
+        return self.peak - self.kept - self.casts - self.weight_gradients
 
 
 def replay(
-    tape: Tape, output: Tensor, held: Iterable[Tensor] = (), accumulate: bool = False
+    tape: Tape,
+    output: Tensor,
+    held: Iterable[Tensor] = (),
+    accumulate: bool = False,
+    recomputed: tuple[int, int] = (0, 0),
 ) -> Replayed:
     """Runs the backward of `tape`, beginning with the gradient of `output`.
 
     `held`: tensors of the tape that are counted elsewhere (a checkpointed input). `accumulate`: weight gradients are added
-    into ones that exist, so each new one lives for its operation only. autograd frees what an operation kept as soon as its
-    backward is done, and passes the gradient of a sum on without a copy.
+    into ones that exist, so each new one lives for its operation only. `recomputed`: operations from, to (exclusive) whose
+    kept tensors come back only when backward arrives there. autograd frees what an operation kept as soon as its backward is
+    done, and passes the gradient of a sum on without a copy.
     """
-    state = _Live(tape, {id(tensor) for tensor in held}, accumulate)
-    state.take(output, output.bytes)
-    for operation in reversed(tape.operations):
-        state.backward(operation)
-    state.settle()
-    return Replayed(state.peak, state.weight_gradients, state.live)
+    live = _Live(tape, {id(tensor) for tensor in held}, accumulate)
+    begin, end = recomputed
+    later = live.hold(tape.operations[:begin] + tape.operations[end:], tape.operations[begin:end])
+    live.take(output, output.bytes)
+    for index in range(len(tape.operations) - 1, -1, -1):
+        if index == end - 1:
+            live.kept += later
+            live.grow(later)
+        live.backward(tape.operations[index])
+    live.settle()
+    return Replayed(*live.highest)
 
 
 class _Storage:
@@ -48,28 +64,37 @@ class _Live:
     """Live bytes while backward runs."""
 
     def __init__(self, tape: Tape, held: set[int], accumulate: bool) -> None:
-        self.width, self.compute = tape.precision.weights, tape.precision.compute
+        self.autocast = tape.precision.compute if tape.precision.autocast else 0
         self.accumulate, self.held = accumulate, held
         self.gradients: dict[int, _Storage] = {}
         self.users: dict[int, int] = {}
-        self.weight_gradients = self.pending = 0
-        users, live = self.users, 0
-        for operation in tape.operations:
-            live += operation.casts
-            for tensor in operation.kept:
-                key = id(tensor)
-                if key in users:
-                    users[key] += 1
-                else:
-                    users[key] = 1
-                    live += 0 if key in held else tensor.elements * tensor.width
-        self.live = self.peak = live
+        self.live = self.kept = self.casts = self.weight_gradients = self.pending = 0
+        self.highest = (0, 0, 0, 0)
+
+    def hold(self, now: list[Operation], later: list[Operation]) -> int:
+        """Begins with what `now` keeps; returns the bytes that only `later` keeps."""
+        sizes = []
+        for operations in (now, later):
+            size = 0
+            for operation in operations:
+                self.casts += operation.casts
+                for tensor in operation.kept:
+                    key = id(tensor)
+                    if key in self.users:
+                        self.users[key] += 1
+                    else:
+                        self.users[key] = 1
+                        size += 0 if key in self.held else tensor.elements * tensor.width
+            sizes.append(size)
+        self.kept = sizes[0]
+        self.grow(self.kept + self.casts)
+        return sizes[1]
 
     def grow(self, size: int) -> None:
         """Allocates."""
         self.live += size
-        if self.live > self.peak:
-            self.peak = self.live
+        if self.live > self.highest[0]:
+            self.highest = (self.live, self.kept, self.casts, self.weight_gradients)
 
     def drop(self, storage: _Storage) -> None:
         """One user less; the last one frees it."""
@@ -96,8 +121,9 @@ class _Live:
         for tensor in operation.inputs:
             if not tensor.grad:
                 continue
-            if tensor.elements * tensor.width != incoming.size or id(tensor) in self.gradients:
-                self.take(tensor, tensor.elements * tensor.width)
+            size = tensor.elements * tensor.width
+            if size != incoming.size or id(tensor) in self.gradients:
+                self.take(tensor, size)
             else:
                 incoming.users += 1
                 self.gradients[id(tensor)] = incoming
@@ -115,31 +141,46 @@ class _Live:
             for tensor in operation.inputs:
                 if tensor.grad:
                     self.take(tensor, tensor.elements * tensor.width)
-            made = sum(weight.elements for weight in operation.weights)
-            self.grow(made * self.compute + operation.temporary)
-            self.live -= operation.temporary
-            self.pending += made
+            if operation.weights:
+                self.make(operation)
+            if operation.temporary:
+                self.grow(operation.temporary)
+                self.live -= operation.temporary
         self.drop(incoming)
         self.release(operation)
 
+    def make(self, operation: Operation) -> None:
+        """The gradients of an operation's weights, in the format of the product."""
+        for weight in operation.weights:
+            size = weight.elements * (self.autocast or weight.width)
+            self.weight_gradients += size
+            self.grow(size)
+            self.pending += weight.elements * weight.width
+
     def settle(self) -> None:
-        """New weight gradients: cast to the weights' format under autocast, then kept, or added to those that are there.
+        """New weight gradients: cast to FP32 under autocast, then kept, or added to those that are there.
 
         autograd runs the cast of the input first, since it was made last.
         """
         made, self.pending = self.pending, 0
-        if self.width != self.compute:
-            self.grow(made * self.width)
-            self.live -= made * self.compute
+        if self.autocast:
+            narrow = made // 4 * self.autocast
+            self.weight_gradients += made
+            self.grow(made)
+            self.live -= narrow
+            self.weight_gradients -= narrow
         if self.accumulate:
-            self.live -= made * self.width
-        self.weight_gradients += made * self.width
+            self.live -= made
+            self.weight_gradients -= made
 
     def release(self, operation: Operation) -> None:
         """Frees the kept tensors that no operation needs any more."""
         self.live -= operation.casts
+        self.casts -= operation.casts
         for tensor in operation.kept:
             key = id(tensor)
             self.users[key] -= 1
             if not self.users[key] and key not in self.held:
-                self.live -= tensor.elements * tensor.width
+                size = tensor.elements * tensor.width
+                self.live -= size
+                self.kept -= size

@@ -4,7 +4,12 @@ The form, the command line's help, the link reference and the JSON schema all co
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
+
+from trainmem import catalog
+from trainmem.architectures import ARCHITECTURES as FAMILIES
+from trainmem.architectures import Model
 
 GROUPS = ("model", "training", "savers", "cluster", "hardware", "page")
 
@@ -154,3 +159,22 @@ class Run:
 assert tuple(field.name for field in fields(Run)) == tuple(KEYS), (
     "Run and KEYS must list the same keys"
 )
+
+
+def model_of(run: Run) -> Model:
+    """The model that a run trains: its preset, with the dimensions that the run names in place of the preset's."""
+    return _model(run.model, tuple(getattr(run, name) for name in DIMENSIONS))
+
+
+@lru_cache(maxsize=256)
+def _model(preset: str, given: tuple[Any, ...]) -> Model:
+    entry = catalog.entry("models", preset)
+    named = {key: value for key, value in zip(DIMENSIONS, given, strict=True) if value not in ("", None)}
+    family = FAMILIES[named.get("arch", entry["arch"])]
+    values = {key: entry[key] for key in DIMENSIONS if key in entry}
+    for key in ("attention_bias", "mlp_bias", "dropout", "attention_dropout"):
+        values[key] = entry.get(key, getattr(family, key))
+    values |= {key: value == "1" if key in ("tied", "attention_bias", "mlp_bias") else value for key, value in named.items()}
+    shape = {"layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "arch"}
+    name = entry["name"] if not shape & set(named) else ""
+    return Model(name=name, **values)

@@ -29,11 +29,15 @@ class Tensor:
 
 
 class Weight(NamedTuple):
-    """A parameter tensor: its name, its shape (columns 0 for a vector) and whether it trains."""
+    """A parameter tensor: its name, shape (columns 0 for a vector), bytes an element, and whether it trains.
+
+    `matmul`: whether it is a linear's, which autocast casts and quantisation packs.
+    """
 
     name: str
     rows: int
     columns: int
+    width: int
     trainable: bool = True
     matmul: bool = True
 
@@ -84,14 +88,10 @@ class Tape:
         attention: str = "sdpa",
         adapter: Adapter | None = None,
     ) -> None:
-        self.precision, self.tokens, self.seq, self.attention, self.adapter = (
-            precision,
-            tokens,
-            seq,
-            attention,
-            adapter,
-        )
+        self.precision, self.tokens, self.seq = precision, tokens, seq
+        self.attention, self.adapter = attention, adapter
         self.trains = adapter is None
+        self.region = (0, 0)
         self.weights: list[Weight] = []
         self.operations: list[Operation] = []
         self.flops = 0
@@ -126,6 +126,14 @@ class Tape:
             return x
         return self.record("cast", Tensor(x.elements, width, x.grad), (x,))
 
+    def begin_attention(self) -> None:
+        """Marks where the attention block begins (what attention-only checkpointing recomputes)."""
+        self.region = (len(self.operations), len(self.operations))
+
+    def end_attention(self) -> None:
+        """Marks where the attention block ends."""
+        self.region = (self.region[0], len(self.operations))
+
     def kept(self) -> dict[int, Tensor]:
         """What backward needs, each tensor once."""
         return {id(t): t for operation in self.operations for t in operation.kept}
@@ -147,9 +155,10 @@ class Tape:
     def linear(self, x: Tensor, out: int, name: str, bias: bool = False) -> Tensor:
         """y = x W^T + b. Keeps its input when W trains; under autocast that is a copy of its own."""
         columns = x.elements // self.tokens
-        weights = (Weight(name, out, columns, self.trains),)
+        width = self.precision.weights
+        weights = (Weight(name, out, columns, width, self.trains),)
         if bias:
-            weights += (Weight(name + ".bias", out, 0, self.trains),)
+            weights += (Weight(name + ".bias", out, 0, width, self.trains),)
         self.weights += weights
         self.flops += 2 * self.tokens * columns * out
         cast = self.cast(x, self.precision.compute)
@@ -169,10 +178,8 @@ class Tape:
         x = self.cast(x, adapter.width)
         if adapter.dropout:
             x = self.dropout(x, adapter.dropout)
-        down, up = (
-            Weight(name + ".lora_A", adapter.rank, columns),
-            Weight(name + ".lora_B", out, adapter.rank),
-        )
+        down = Weight(name + ".lora_A", adapter.rank, columns, adapter.width)
+        up = Weight(name + ".lora_B", out, adapter.rank, adapter.width)
         self.weights += (down, up)
         self.flops += 2 * self.tokens * adapter.rank * (columns + out)
         x = self.cast(x, compute)
@@ -182,10 +189,11 @@ class Tape:
         total = self.add(base, scaled)
         return self.cast(total, base.width)
 
-    def rmsnorm(self, x: Tensor, name: str, width: int = 0) -> Tensor:
-        """transformers' RMSNorm: upcast to FP32, normalise over `width`, downcast, scale."""
-        groups = x.elements // (width or x.elements // self.tokens)
-        weight = Weight(name, x.elements // groups, 0, self.trains, matmul=False)
+    def rmsnorm(self, x: Tensor, name: str, group: int = 0) -> Tensor:
+        """transformers' RMSNorm: upcast to FP32, normalise over `group` numbers (all of a token's), downcast, scale."""
+        groups = x.elements // (group or x.elements // self.tokens)
+        width = self.precision.weights
+        weight = Weight(name, x.elements // groups, 0, width, self.trains, matmul=False)
         self.weights.append(weight)
         up = self.cast(x, 4)
         inverse = Tensor(groups, 4, x.grad)
@@ -207,9 +215,10 @@ class Tape:
     def layernorm(self, x: Tensor, name: str) -> Tensor:
         """torch's LayerNorm: keeps its input, mean and inverse deviation. Under autocast it runs in FP32."""
         columns = x.elements // self.tokens
+        width = self.precision.weights
         weights = (
-            Weight(name, columns, 0, self.trains, False),
-            Weight(name + ".bias", columns, 0, self.trains, False),
+            Weight(name, columns, 0, width, self.trains, False),
+            Weight(name + ".bias", columns, 0, width, self.trains, False),
         )
         self.weights += weights
         if self.precision.autocast:

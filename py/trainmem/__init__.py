@@ -1,0 +1,15 @@
+"""trainmem: what training a neural network costs in GPU memory, computed the way PyTorch spends it.
+
+    run, problems = trainmem.parse("model=llama-2-13b&gpus=8&zero=3&micro_batch=4&seq=2048&checkpointing=full")
+    report = trainmem.estimate(run)
+    report.device, report.peak_phase, report.verdict.kind
+"""
+
+from trainmem.architectures import Model
+from trainmem.estimate import Report, estimate
+from trainmem.huggingface import ConfigError, from_hf
+from trainmem.link import Problem, link, parse
+from trainmem.run import KEYS, Run
+
+__version__ = "0.1.0"
+__all__ = ["KEYS", "ConfigError", "Model", "Problem", "Report", "Run", "estimate", "from_hf", "link", "parse"]

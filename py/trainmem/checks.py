@@ -1,0 +1,105 @@
+"""What the keys of a run must satisfy together, and the nearest run that does.
+
+`settle` never raises: a key that cannot stand beside the others falls back, and a problem says why and what would be right.
+"""
+
+from typing import Any
+
+from trainmem.architectures import ARCHITECTURES, Model
+from trainmem.run import KEYS, Run, model_of
+
+Broken = tuple[str, Any, str, dict[str, Any]]  # key, what was given, kind of problem, its values
+
+SHAPE = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "positions")
+
+
+def settle(run: Run, given: frozenset[str]) -> tuple[Run, list[Broken]]:
+    """A run whose keys agree, and what had to be changed. `given`: the keys that somebody set."""
+    broken: list[Broken] = []
+    for check in (_shape, _positions, _tensor_parallel, _targets, _stage, _adapter_keys):
+        run = check(run, given, broken)
+    return run, broken
+
+
+def nearest_divisors(count: int, near: int) -> list[int]:
+    """The divisors of `count` beside `near`: the largest below it and the smallest above it."""
+    divisors = [d for d in range(1, min(count, 1024) + 1) if count % d == 0]
+    below, above = [d for d in divisors if d < near], [d for d in divisors if d > near]
+    return below[-1:] + above[:1]
+
+
+def _back(run: Run, key: str, broken: list[Broken], kind: str, **values: Any) -> Run:
+    broken.append((key, getattr(run, key), kind, values))
+    return run.but(**{key: KEYS[key].default})
+
+
+def _divides(run: Run, key: str, count: int, what: str, broken: list[Broken]) -> Run:
+    near = " and ".join(map(str, nearest_divisors(count, getattr(run, key))))
+    return _back(run, key, broken, "not_divisible", count=count, what=what, nearest=near)
+
+
+def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    model = model_of(run)
+    if model.heads % model.kv_heads:
+        key = "kv_heads" if "kv_heads" in given or "heads" not in given else "heads"
+        run = _divides(run, key, model.heads, "heads", broken)
+        if model_of(run).heads % model_of(run).kv_heads:
+            run = run.but(heads=None, kv_heads=None)
+    if model_of(run).arch == "gpt2" and model_of(run).kv_heads != model_of(run).heads:
+        run = run.but(kv_heads=model_of(run).heads)
+    return run
+
+
+def _positions(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """A model with learned positions has a weight for each; a longer sequence cannot be run."""
+    model: Model = model_of(run)
+    if not ARCHITECTURES[model.arch].learned_positions or run.seq <= model.positions:
+        return run
+    if "seq" in given:
+        values = {"positions": model.positions, "model": model.name or model.arch}
+        broken.append(("seq", run.seq, "beyond_positions", values))
+    return run.but(seq=model.positions)
+
+
+def _tensor_parallel(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    if run.tp == 1:
+        return run
+    model = model_of(run)
+    if model.heads % run.tp:
+        return _divides(run, "tp", model.heads, "heads", broken)
+    if model.kv_heads % run.tp and run.tp % model.kv_heads:
+        return _divides(run, "tp", model.kv_heads, "kv_heads", broken)
+    if model.ffn % run.tp:
+        return _divides(run, "tp", model.ffn, "ffn", broken)
+    if run.gpus % run.tp:
+        if "gpus" not in given:
+            return run.but(gpus=run.tp)
+        return _divides(run, "tp", run.gpus, "gpus", broken)
+    return run
+
+
+def _targets(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """LoRA targets are names of the family's linears; PEFT's default for a family stands in for names that it lacks."""
+    known = ARCHITECTURES[model_of(run).arch].targets
+    names = run.lora_targets.split(",")
+    if all(name in known or name == "all-linear" for name in names):
+        return run
+    if "lora_targets" in given:
+        unknown = next(name for name in names if name not in known and name != "all-linear")
+        broken.append(("lora_targets", unknown, "bad_value", {"allowed": ", ".join(("all-linear", *known)), "nearest": known[0]}))
+    fallback = KEYS["lora_targets"].default
+    fits = all(name in known for name in fallback.split(","))
+    return run.but(lora_targets=fallback if fits else known[0])
+
+
+def _stage(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    if run.sharding == "fsdp2" and run.zero == "1":
+        return _back(run, "zero", broken, "bad_value", allowed="0, 2, 3", nearest="2").but(zero="2")
+    return run
+
+
+def _adapter_keys(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """A packed base cannot train: it needs adapters."""
+    if run.base != "recipe" and not run.lora_rank:
+        return _back(run, "base", broken, "needs", needs="lora_rank")
+    return run

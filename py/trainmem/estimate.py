@@ -1,0 +1,174 @@
+"""Run -> Report: the only conductor. It walks the run, takes the largest phase, and adds what is no tensor."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+from trainmem import catalog, overhead, rows
+from trainmem.architectures import Model, outside_weights
+from trainmem.changes import Change, changes
+from trainmem.ledger import PARTS, Ledger
+from trainmem.phases import Amounts, Step, phases, walk
+from trainmem.run import Run, model_of
+
+
+class Verdict(NamedTuple):
+    """Does it fit? Bytes on the fullest GPU.
+
+    kind: "fits" when the upper end of the band clears the limit, "over" when the lower end is above what is usable, "tight"
+    between, "unknown" when nobody knows the card's usable memory. `limit` is `usable` less the headroom.
+    """
+
+    kind: str
+    need: int
+    low: int
+    high: int
+    usable: int | None
+    limit: int | None
+
+    @property
+    def free(self) -> int:
+        """Bytes left below the usable memory; 0 if none or unknown."""
+        return max(0, self.usable - self.need) if self.usable else 0
+
+    @property
+    def over(self) -> int:
+        """Bytes above the usable memory; 0 if none or unknown."""
+        return max(0, self.need - self.usable) if self.usable else 0
+
+
+class Rank(NamedTuple):
+    """One pipeline stage's fullest GPU. A run without pipeline parallelism has one."""
+
+    stage: int
+    device: int
+    by_part: dict[str, int]
+
+
+class Report:
+    """What one run takes on its fullest GPU. All sizes are bytes; texts and rows are made when asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.step: Step = walk(run)
+        self.amounts: dict[str, Amounts] = phases(self.step)
+        self.phases: dict[str, int] = {name: sum(amounts.values()) for name, amounts in self.amounts.items()}
+        self.peak_phase: str = max(self.phases, key=self.phases.__getitem__)
+        self.allocated: int = self.phases[self.peak_phase]
+        self.kind = self.step.sharing.kind
+        self.overhead = self._overhead(self.allocated)
+
+    @cached_property
+    def model(self) -> Model:
+        """The whole model."""
+        return model_of(self.run)
+
+    def _overhead(self, allocated: int) -> overhead.Overhead:
+        card = catalog.entry("gpus", self.run.gpu)
+        groups = (self.kind != "alone") + (self.run.tp > 1)
+        return overhead.overhead(allocated, self.kind, str(card.get("architecture", "")), groups)
+
+    @property
+    def reserved(self) -> int:
+        """What PyTorch's allocator takes from the driver: tensors, its own slack, cuBLAS workspaces."""
+        return self.allocated + self.overhead.slack[0] + self.overhead.workspace
+
+    @property
+    def device(self) -> int:
+        """What nvidia-smi shows: reserved, the CUDA context, and communicators."""
+        return self.reserved + self.overhead.context[0] + self.overhead.communicators[0]
+
+    def band(self, level: str) -> tuple[int, int]:
+        """Low and high of "allocated", "reserved" or "device"."""
+        return overhead.band(self.allocated, self.kind, self.overhead, level)
+
+    @cached_property
+    def outside_step(self) -> dict[str, int]:
+        """Allocated bytes outside the steady step: after loading, in the first step, in evaluation, while saving."""
+        step, head = self.step, self.step.head
+        states = sum(size for key, size in step.static.items() if rows.KINDS[key].part == "optimizer")
+        early = max(size for name, size in self.phases.items() if name != "optimizer step") - states
+        loaded = step.static["weights"] + step.static["base_weights"]
+        casts = 0 if step.tape.adapter else step.model.layers * step.tape.cast_bytes() + head.casts
+        whole = step.layer_elements * step.forward.weights if step.sharing.shards_weights > 1 else 0
+        return {
+            "load": loaded + whole,
+            "first step": max(early, self.phases["optimizer step"]),
+            "evaluation": sum(step.static.values()) + casts + whole + head.logits + head.log_probabilities + head.kept,
+            "save": sum(step.static.values()) + whole,
+        }
+
+    @cached_property
+    def rows(self) -> Ledger:
+        """The ledger at the peak, overhead included: it sums to `device`."""
+        return self.rows_at(self.peak_phase)
+
+    def rows_at(self, phase: str) -> Ledger:
+        """The ledger of one phase, with the overhead of the whole run."""
+        return Ledger((*rows.ledger(self.step, self.amounts[phase]), *rows.overhead_rows(self.overhead)))
+
+    def parts_at(self, phase: str) -> dict[str, int]:
+        """Bytes of each part in one phase."""
+        sums = dict.fromkeys(PARTS, 0)
+        for key, size in self.amounts[phase].items():
+            sums[rows.KINDS[key].part] += size
+        sums["overhead"] = self.device - self.allocated
+        return sums
+
+    @cached_property
+    def by_part(self) -> dict[str, int]:
+        """Bytes of each part at the peak; they sum to `device`."""
+        return self.parts_at(self.peak_phase)
+
+    @property
+    def layer_saved(self) -> int:
+        """Bytes that a typical layer keeps from its forward to its backward, under the run's checkpointing."""
+        return self.step.plan.plain.bytes
+
+    @cached_property
+    def parameters(self) -> int:
+        """Parameters of the whole model, tied weights once, adapters not counted."""
+        step = self.step
+        if self.run.tp > 1:
+            return Report(self.run.but(tp=1, gpus=1)).parameters
+        adapters = sum(w.elements for w in step.layer if ".lora_" in w.name)
+        outside = sum(w.elements for w in outside_weights(self.model, 1))
+        return outside + self.model.layers * (step.layer_elements - adapters)
+
+    @cached_property
+    def trainable(self) -> int:
+        """Parameters that train, over all GPUs of one model copy."""
+        if self.run.tp > 1:
+            return Report(self.run.but(tp=1, gpus=1)).trainable
+        return rows.trainable(self.step)
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """One entry a pipeline stage."""
+        return [Rank(0, self.device, self.by_part)]
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the fullest phase, in the step or outside it, fits the card with its headroom."""
+        usable: int | None = self.run.usable or catalog.usable_bytes(self.run.gpu, ecc=self.run.ecc)[0]
+        most = max(self.allocated, *self.outside_step.values())
+        need, (low, high) = self.device, self.band("device")
+        if most > self.allocated:
+            extra = self._overhead(most)
+            need = most + extra.slack[0] + extra.workspace + extra.context[0] + extra.communicators[0]
+            low, high = overhead.band(most, self.kind, extra, "device")
+        if usable is None:
+            return Verdict("unknown", need, low, high, None, None)
+        limit = int(usable * (1 - self.run.headroom / 100))
+        kind = "fits" if high <= limit else "over" if low > usable else "tight"
+        return Verdict(kind, need, low, high, usable, limit)
+
+    def changes(self) -> list[Change]:
+        """Single changes that would save memory, the best first."""
+        return changes(self, estimate)
+
+
+def estimate(run: Run) -> Report:
+    """What a run takes on its fullest GPU."""
+    return Report(run)
+
+

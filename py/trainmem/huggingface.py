@@ -1,0 +1,105 @@
+"""A Hugging Face config.json as a Model: the names that each family gives to its dimensions, and its defaults."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trainmem.architectures import ARCHITECTURES, Model
+
+
+class ConfigError(ValueError):
+    """A config.json that we cannot read; the message says which key is missing or wrong, and what is known."""
+
+
+def from_hf(config: Mapping[str, Any]) -> Model:
+    """The model that a parsed config.json describes.
+
+    Raises ConfigError when the family is not one of ours, or a dimension is missing or is no positive whole number.
+    """
+    kind = str(config.get("model_type", "")) or _guessed(config)
+    if kind not in READERS:
+        known = ", ".join(READERS)
+        raise ConfigError(f"model_type={kind[:40]!r} is not a family that is modelled; known are {known}.")
+    model = READERS[kind](kind, config)
+    if model.heads % model.kv_heads:
+        raise ConfigError(f"num_key_value_heads={model.kv_heads} does not divide num_attention_heads={model.heads}.")
+    return model
+
+
+def _guessed(config: Mapping[str, Any]) -> str:
+    """The family from the class name, for a config that leaves model_type out."""
+    names = config.get("architectures") or [""]
+    return {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
+            "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2"}.get(str(names[0]), "")  # fmt: skip
+
+
+def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -> int:
+    """The first of some keys that is there, as a positive whole number."""
+    for name in names:
+        value = config.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 40:
+            raise ConfigError(f"{name}={str(value)[:40]!r} must be a positive whole number.")
+        return value
+    if default is None:
+        raise ConfigError(f"{names[0]} is missing; it must be a positive whole number.")
+    return default
+
+
+def _rate(config: Mapping[str, Any], name: str, default: float = 0.0) -> float:
+    value = config.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ConfigError(f"{name}={str(value)[:40]!r} must be a number from 0 to less than 1.")
+    return float(value)
+
+
+def _llama(kind: str, config: Mapping[str, Any]) -> Model:
+    """Llama, Mistral, Qwen2, Qwen3."""
+    hidden, heads = _count(config, "hidden_size"), _count(config, "num_attention_heads")
+    return Model(
+        name=_name(config),
+        arch=kind,
+        layers=_count(config, "num_hidden_layers"),
+        hidden=hidden,
+        ffn=_count(config, "intermediate_size"),
+        heads=heads,
+        kv_heads=_count(config, "num_key_value_heads", default=heads),
+        head_dim=_count(config, "head_dim", default=128 if kind == "qwen3" else max(1, hidden // heads)),
+        vocab=_count(config, "vocab_size"),
+        positions=_count(config, "max_position_embeddings", default=2048),
+        tied=bool(config.get("tie_word_embeddings", False)),
+        attention_bias=bool(config.get("attention_bias", ARCHITECTURES[kind].attention_bias)),
+        mlp_bias=bool(config.get("mlp_bias", False)),
+        attention_dropout=_rate(config, "attention_dropout"),
+    )
+
+
+def _gpt2(kind: str, config: Mapping[str, Any]) -> Model:
+    hidden = _count(config, "n_embd", "hidden_size", default=768)
+    heads = _count(config, "n_head", "num_attention_heads", default=12)
+    return Model(
+        name=_name(config),
+        arch=kind,
+        layers=_count(config, "n_layer", "num_hidden_layers", default=12),
+        hidden=hidden,
+        ffn=_count(config, "n_inner", default=4 * hidden),
+        heads=heads,
+        kv_heads=heads,
+        head_dim=max(1, hidden // heads),
+        vocab=_count(config, "vocab_size", default=50257),
+        positions=_count(config, "n_positions", "n_ctx", "max_position_embeddings", default=1024),
+        tied=bool(config.get("tie_word_embeddings", True)),
+        attention_bias=True,
+        mlp_bias=True,
+        dropout=_rate(config, "resid_pdrop", 0.1),
+        attention_dropout=_rate(config, "attn_pdrop", 0.1),
+    )
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    return str(config.get("_name_or_path") or "")[:80]
+
+
+READERS: dict[str, Callable[[str, Mapping[str, Any]], Model]] = {
+    "llama": _llama, "mistral": _llama, "qwen2": _llama, "qwen3": _llama, "gpt2": _gpt2,
+}  # fmt: skip

@@ -1,0 +1,115 @@
+"""The head: final norm, projection to the vocabulary, cross-entropy; what it holds at the end of forward and in backward.
+
+full     transformers' ForCausalLMLoss: logits, an FP32 copy, FP32 log-probabilities; backward adds two FP32 gradients.
+chunked  projection and loss on an eighth of the tokens at a time, recomputed in backward: one chunk's logits at once.
+fused    Liger's fused linear cross-entropy: gradients of the hidden states and of the head are made in the forward, chunk by
+         chunk, and the logits never exist as a whole.
+"""
+
+from typing import NamedTuple
+
+from trainmem.architectures import ARCHITECTURES, Model
+from trainmem.backward import replay
+from trainmem.precision import Precision
+from trainmem.tensors import Tape, Tensor
+
+CHUNKS = 8
+
+
+class Head(NamedTuple):
+    """Bytes of the head on one GPU.
+
+    kept: from forward to backward besides the log-probabilities; log_probabilities; logits: alive at the end of forward only;
+    casts: low-precision copy of the head's weight; outputs: the logits that a loop holds on to; gradients: of the head's own
+    weights, left behind; early: gradients made in the forward already; the peak of its backward is split as Replayed is.
+    """
+
+    kept: int
+    log_probabilities: int
+    logits: int
+    casts: int
+    outputs: int
+    early: int
+    peak: int
+    peak_kept: int
+    peak_casts: int
+    peak_gradients: int
+
+    @property
+    def working(self) -> int:
+        """Logits' gradients and other temporaries at the highest point of its backward."""
+        return self.peak - self.peak_kept - self.peak_casts - self.peak_gradients
+
+
+def head(
+    model: Model, precision: Precision, tokens: int, loss: str, trains: bool, accumulate: bool
+) -> Head:
+    """Walks the head for `tokens` tokens by the way the loss is computed."""
+    if loss == "full":
+        return _whole(model, precision, tokens, trains, accumulate)
+    one = _whole(model, precision, _chunk(model, tokens, loss), trains, accumulate=False)
+    return _chunked(model, precision, tokens, one) if loss == "chunked" else _fused(model, precision, tokens, one, trains)
+
+
+def _chunk(model: Model, tokens: int, loss: str) -> int:
+    """Tokens of a chunk. Liger: the next power of two above tokens x hidden / vocabulary."""
+    if loss == "chunked":
+        return -(-tokens // CHUNKS)
+    return min(tokens, 1 << (max(1, -(-tokens * model.hidden // model.vocab)) - 1).bit_length())
+
+
+def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumulate: bool) -> Head:
+    tape = Tape(precision, tokens, tokens)
+    tape.trains = trains
+    norm = tape.rmsnorm if ARCHITECTURES[model.arch].final_norm == "rmsnorm" else tape.layernorm
+    normal = norm(tape.new(model.hidden), "norm")
+    logits = tape.linear(normal, model.vocab, "lm_head")
+    wide = tape.cast(logits, 4)
+    probabilities = Tensor(wide.elements, 4)
+    tape.record("log_softmax", probabilities, (wide,), (probabilities,))
+    loss = tape.record("nll", Tensor(1, 4), (probabilities,))
+    back = replay(tape, loss, accumulate=accumulate)
+    transient = logits.bytes + (wide.bytes if wide is not logits else 0)
+    hidden_states = 0 if trains and not precision.autocast else normal.bytes  # the model's output, until the loss is returned
+    return Head(
+        kept=tape.kept_bytes() - probabilities.bytes,
+        log_probabilities=probabilities.bytes,
+        logits=transient + hidden_states,
+        casts=tape.cast_bytes(),
+        outputs=logits.bytes,
+        early=0,
+        peak=back.peak,
+        peak_kept=back.kept,
+        peak_casts=back.casts,
+        peak_gradients=back.weight_gradients,
+    )
+
+
+def _chunked(model: Model, precision: Precision, tokens: int, one: Head) -> Head:
+    """One chunk's logits at a time, in forward and again in backward; the hidden states are kept whole."""
+    kept = _normed(model, precision, tokens)
+    hidden_gradient = tokens * model.hidden * precision.weights
+    return one._replace(
+        kept=kept, log_probabilities=0, logits=one.logits + one.log_probabilities, outputs=0,
+        peak=one.peak + kept + hidden_gradient + one.peak_gradients, peak_kept=kept,
+        peak_gradients=2 * one.peak_gradients,
+    )  # fmt: skip
+
+
+def _fused(model: Model, precision: Precision, tokens: int, one: Head, trains: bool) -> Head:
+    """Gradients of the hidden states and the head wait from the forward on; a chunk's logits are turned into gradients in place."""
+    kept = _normed(model, precision, tokens) + tokens * model.hidden * precision.compute
+    early = model.vocab * model.hidden * precision.weights if trains else 0
+    logits = one.outputs + (model.vocab * model.hidden * precision.compute if trains else 0)
+    return one._replace(
+        kept=kept, log_probabilities=0, logits=logits, outputs=0, early=early,
+        peak=kept + tokens * model.hidden * precision.weights, peak_kept=kept, peak_casts=0, peak_gradients=0,
+    )  # fmt: skip
+
+
+def _normed(model: Model, precision: Precision, tokens: int) -> int:
+    """Bytes that the final norm and the input of the projection keep."""
+    tape = Tape(precision, tokens, tokens)
+    norm = tape.rmsnorm if ARCHITECTURES[model.arch].final_norm == "rmsnorm" else tape.layernorm
+    tape.linear(norm(tape.new(model.hidden), "norm"), 1, "lm_head")
+    return tape.kept_bytes()

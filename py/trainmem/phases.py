@@ -1,0 +1,338 @@
+"""The phases of a training step: what one GPU holds at the highest point of each, amount by amount.
+
+Every phase is a dict from a row's key to bytes, so a total is a sum and rows are made only when somebody reads them. The step meant
+is a steady one: optimizer states exist, gradients do not unless they are accumulated or kept. Forms: checked operation by operation
+against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory inside kernels and the allocator are overhead.
+"""
+
+from dataclasses import dataclass
+
+from trainmem import adapters, checkpointing, loss, parallel
+from trainmem.architectures import ARCHITECTURES, Model, outside_weights
+from trainmem.ledger import PHASES
+from trainmem.optimizers import OPTIMIZERS, Counted
+from trainmem.precision import Precision
+from trainmem.run import Run, model_of
+from trainmem.tensors import Tape, Weight
+
+Amounts = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run, walked once: everything that the phases are computed from. Sizes are one GPU's."""
+
+    run: Run
+    model: Model
+    precision: Precision
+    forward: Precision
+    sharing: parallel.Sharing
+    tokens: int
+    accumulate: bool
+    plan: checkpointing.Plan
+    first: checkpointing.Stored
+    head: loss.Head
+    tape: Tape
+    stream: int
+    layer: tuple[Weight, ...]
+    outside: tuple[Weight, ...]
+    static: Amounts
+    gradients: int
+    layer_gradients: int
+    layer_elements: int
+    layer_trainable: int
+    outside_elements: int
+
+
+def walk(run: Run) -> Step:
+    """Walks one layer and the head of a run's model and weighs its weights and states."""
+    model = parallel.divided(model_of(run), run.tp)
+    kind = parallel.kind_of(run.sharding, run.zero, run.gpus, run.tp)
+    stored, seen = parallel.recipe(run.precision, kind, run.fsdp_param)
+    shared = parallel.sharing(kind, run.zero, run.gpus // run.tp, run.precision, run.fsdp_reduce, run.bucket)
+    if run.lora_rank:
+        stored, seen = (adapters.seen_by_forward(p, run.base) for p in (stored, seen))
+    adapter = adapters.adapter(run.lora_rank, run.lora_targets, run.lora_dtype, run.lora_dropout, stored)
+    accumulate = run.grad_accum > 1 or run.gradients == "kept"
+    in_replay = accumulate and shared.shards_gradients == 1
+    tokens = run.micro_batch * run.seq
+    tape, plan = _layer(run, model, seen, adapter, in_replay, reached=True)
+    first = plan.at(0)
+    if adapter and run.checkpointing == "none":  # the embedding is frozen: nothing before the first adapter needs a gradient
+        first = _layer(run, model, seen, adapter, in_replay, reached=False)[1].plain
+    trains = adapter is None
+    head = loss.head(model, seen, tokens, run.loss, trains, in_replay)
+    layer = tuple(weight._replace(width=stored.weights) if weight.trainable and trains else weight for weight in tape.weights)
+    outside = tuple(outside_weights(model, stored.weights, trains))
+    static, gradients = _static(run, model, stored, shared, layer, outside)
+    return Step(
+        run, model, stored, seen, shared, tokens, accumulate, plan, first, head, tape, tokens * model.hidden * seen.weights,
+        layer, outside, static, gradients, _gradient_bytes(layer, shared), _elements(layer),
+        sum(weight.elements for weight in layer if weight.trainable), _elements(outside),
+    )  # fmt: skip
+
+
+def _layer(
+    run: Run, model: Model, precision: Precision, adapter: adapters.Adapter | None, accumulate: bool, reached: bool
+) -> tuple[Tape, checkpointing.Plan]:
+    tape = Tape(precision, run.micro_batch * run.seq, run.seq, run.attention, adapter)
+    x = tape.new(model.hidden, grad=reached)
+    output = ARCHITECTURES[model.arch].layer(tape, model, x)
+    return tape, checkpointing.plan(run.checkpointing, tape, x, output, accumulate)
+
+
+def _elements(weights: tuple[Weight, ...]) -> int:
+    return sum(weight.elements for weight in weights)
+
+
+def _gradient_bytes(weights: tuple[Weight, ...], shared: parallel.Sharing) -> int:
+    """Bytes of the finished gradients of some weights on one GPU."""
+    ranks = shared.shards_gradients
+    return sum(parallel.share(weight, ranks) * weight.width for weight in weights if weight.trainable)
+
+
+def _static(
+    run: Run, model: Model, precision: Precision, shared: parallel.Sharing, layer: tuple[Weight, ...], outside: tuple[Weight, ...]
+) -> tuple[Amounts, int]:
+    """What is there in every phase: weights, states, buffers; and the bytes of all gradients."""
+    counted: list[Counted] = [(outside[0], 1), *((w, model.layers) for w in layer), *((w, 1) for w in outside[1:])]
+    amounts: Amounts = {"weights": 0, "base_weights": 0}
+    for weight, copies in counted:
+        held = parallel.share(weight, shared.shards_weights)
+        if weight.trainable:
+            amounts["weights"] += copies * held * weight.width
+        else:
+            amounts["base_weights"] += copies * adapters.frozen_bytes(weight, held, run.base)
+    states = _states(run, precision, shared, counted)
+    amounts |= states if run.offload == "none" else {}
+    amounts["inputs"] = 16 * run.micro_batch * run.seq
+    gradients = model.layers * _gradient_bytes(layer, shared) + _gradient_bytes(outside, shared)
+    if shared.kind == "ddp":
+        amounts["ddp_buckets"] = gradients
+    if shared.kind == "deepspeed":
+        elements = min(shared.bucket, sum(c * w.elements for w, c in counted if w.trainable))
+        amounts["reduce_bucket"] = elements * precision.gradients
+    return amounts, gradients
+
+
+def local_states(precision: Precision, shared: parallel.Sharing, counted: list[Counted]) -> list[Counted]:
+    """The trainable tensors as one GPU's optimizer sees them: its share, in the format of the states."""
+    ranks = shared.shards_states
+    mine = []
+    for weight, copies in counted:
+        if weight.trainable:
+            rows = -(-weight.rows // ranks)
+            width = precision.moments if precision.master else weight.width
+            mine.append((weight._replace(rows=rows, width=width), copies))
+    return mine
+
+
+def _states(run: Run, precision: Precision, shared: parallel.Sharing, counted: list[Counted]) -> Amounts:
+    """Optimizer states and the master copy."""
+    mine = local_states(precision, shared, counted)
+    optimizer = OPTIMIZERS[run.optimizer]
+    amounts = {
+        key: sum(copies * size(weight, weight.width) for weight, copies in mine) for key, size in optimizer.states.items()
+    }
+    if precision.master:
+        amounts["master"] = sum(copies * weight.elements * precision.master for weight, copies in mine)
+    return amounts
+
+
+def step_temporary(step: Step) -> int:
+    """What the optimizer makes for a moment. With a master copy the gradients are cast to FP32 first."""
+    if step.run.offload == "optimizer":
+        return 0
+    counted: list[Counted] = [
+        (step.outside[0], 1), *((w, step.model.layers) for w in step.layer), *((w, 1) for w in step.outside[1:])
+    ]  # fmt: skip
+    mine = local_states(step.precision, step.sharing, counted)
+    cast = sum(copies * weight.elements * 4 for weight, copies in mine) if step.precision.master else 0
+    return cast + OPTIMIZERS[step.run.optimizer].step(mine)
+
+
+# The phases
+
+
+def forward_end(step: Step) -> Amounts:
+    """The loss has just been computed: all kept activations, the logits and their copies."""
+    kept, casts = _below(step, step.model.layers)
+    head = step.head
+    everything = 0 if step.tape.adapter else step.model.layers * step.tape.cast_bytes() + head.casts
+    return _present(step) | _gathered(step, "forward end") | {
+        "weight_casts": max(everything, casts + head.casts),
+        "kept_by_layers": kept,
+        "head_inputs": head.kept,
+        "logits": head.logits,
+        "log_probabilities": head.log_probabilities,
+        "early_gradients": head.early,
+    }  # fmt: skip
+
+
+def loss_backward(step: Step) -> Amounts:
+    """The gradient of the logits exists, and so do the log-probabilities."""
+    kept, casts = _below(step, step.model.layers)
+    head = step.head
+    return _present(step) | _gathered(step, "loss backward") | {
+        "weight_casts": casts + head.peak_casts,
+        "kept_by_layers": kept,
+        "head_inputs": min(head.kept, head.peak_kept),
+        "log_probabilities": head.peak_kept - min(head.kept, head.peak_kept),
+        "logit_gradients": head.working,
+        "kept_outputs": _outputs(step),
+        "head_gradients": head.peak_gradients,
+        "early_gradients": head.early,
+    }  # fmt: skip
+
+
+def layers_backward(step: Step) -> Amounts:
+    """The layer at which backward through the layers is highest: the last, the first, or one beside them."""
+    last = step.model.layers - 1
+    near = max(2, step.plan.period + 1)
+    candidates = {*range(max(0, last - near + 1), last + 1), *range(min(near, last + 1))}
+    return max((_layer_backward(step, index) for index in sorted(candidates)), key=_total)
+
+
+def _layer_backward(step: Step, index: int) -> Amounts:
+    kind = step.first if index == 0 else step.plan.at(index)
+    kept, casts = _below(step, index)
+    done = step.model.layers - 1 - index
+    back = kind.back
+    amounts = _present(step) | _gathered(step, "layers backward", index)
+    return amounts | {
+        "weight_casts": casts + back.casts,
+        "kept_by_layers": kept,
+        "layer_input": kind.input,
+        "layer_in_backward": back.kept,
+        "backward_working": back.working,
+        "unpacked_weight": adapters.unpacked_bytes(step.tape.weights, step.run.base),
+        "layer_gradients": back.weight_gradients,
+        "head_gradients": _head_gradients(step),
+        "gradients": step.gradients if step.accumulate else done * step.layer_gradients,
+        "kept_outputs": _outputs(step),
+    }
+
+
+def embedding_tail(step: Step) -> Amounts:
+    """All layers are done; the embedding's dense gradient is made, and added to the head's when the two share weights."""
+    size, positions = _embedding_gradient(step)
+    amounts = step.static | {"kept_outputs": _outputs(step)}
+    if step.sharing.kind == "fsdp2":
+        return max(_fsdp_tails(step, amounts, size, positions), key=_total)
+    done = step.model.layers * step.layer_gradients
+    return amounts | {
+        "gradients": step.gradients if step.accumulate else done,
+        "head_gradients": _head_gradients(step),
+        "embedding_gradient": size + (0 if step.accumulate else positions),
+        "backward_working": _tail_working(step, size),
+    }
+
+
+def _tail_working(step: Step, size: int) -> int:
+    """The gradient of the embedding's output; with tied weights, the sum of the two gradients, a third tensor, after it."""
+    return max(step.stream, size) if step.model.tied else step.stream
+
+
+def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tuple[Amounts, ...]:
+    """FSDP2: the first layer's gradients before their reduction, the embedding's gradient, the root's reduction."""
+    layers, layer, width = step.model.layers, step.layer_trainable, step.forward.weights
+    done = step.gradients if step.accumulate else layers * step.layer_gradients
+    root = {"gathered_root": step.outside_elements * width, "head_gradients": _head_gradients(step)}
+    reduce = {"reduce_buffer": layer * step.sharing.reduce}
+    before = {
+        "gradients": done if step.accumulate else done - step.layer_gradients,
+        "gathered_layers": step.layer_elements * width,
+        "layer_gradients": layer * width,
+        "backward_working": step.stream,
+    }
+    embedding = {"gradients": done, "embedding_gradient": size + positions, "backward_working": _tail_working(step, size)}
+    outside = sum(weight.elements for weight in step.outside if weight.trainable)
+    last = {"gradients": done, "head_gradients": outside * width, "reduce_buffer": outside * step.sharing.reduce}
+    start = amounts | root | (reduce if layers > 1 else {}) | before
+    return start, amounts | root | reduce | embedding, amounts | last
+
+
+def optimizer_step(step: Step) -> Amounts:
+    """All gradients, all states, and what the update makes for a moment."""
+    amounts = dict(step.static)
+    return amounts | {"gradients": step.gradients, "step_temporary": step_temporary(step)}
+
+
+def phases(step: Step) -> dict[str, Amounts]:
+    """Every phase of the step, in order of time."""
+    makers = (forward_end, loss_backward, layers_backward, embedding_tail, optimizer_step)
+    return {name: make(step) for name, make in zip(PHASES, makers, strict=True)}
+
+
+# What the phases share
+
+
+def _total(amounts: Amounts) -> int:
+    return sum(amounts.values())
+
+
+def _present(step: Step) -> Amounts:
+    """What is there from the forward to the end of backward through the layers, beside the layers themselves."""
+    run, model, width = step.run, step.model, step.forward.weights
+    learned = ARCHITECTURES[model.arch].learned_positions
+    checkpointed = run.checkpointing != "none"
+    masked = run.attention == "eager" and checkpointed
+    return step.static | {
+        "gradients": step.gradients if step.accumulate else 0,
+        "position_tables": 0 if learned else 2 * run.seq * model.head_dim * width,
+        "embedding_dropout": step.tokens * model.hidden if learned and model.dropout else 0,
+        "position_ids": 8 * run.seq * (learned or checkpointed) + 8,
+        "attention_mask": step.tokens * run.seq * width if masked else 0,
+    }
+
+
+def _below(step: Step, index: int) -> tuple[int, int]:
+    """Bytes kept, and low-precision weights held, by the layers before `index`."""
+    kept, casts = step.plan.below(index)
+    return (kept + step.first.bytes - step.plan.at(0).bytes if index else kept), casts
+
+
+def _outputs(step: Step) -> int:
+    """Logits that the training loop still refers to during backward."""
+    return step.head.outputs if step.run.keep_outputs else 0
+
+
+def _head_gradients(step: Step) -> int:
+    """Gradients of the head and the final norm that wait while the layers' backward runs.
+
+    A tied head's gradient waits for the embedding's even when gradients are accumulated.
+    """
+    width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
+    embedding = step.outside[0]
+    tied = embedding.elements * width if step.model.tied and embedding.trainable else 0
+    if step.accumulate and step.sharing.kind != "fsdp2":
+        return tied
+    rest = sum(w.elements for w in step.outside if w.trainable and w.name not in ("embed_tokens", "positions"))
+    return tied + rest * width
+
+
+def _embedding_gradient(step: Step) -> tuple[int, int]:
+    """Bytes of the dense gradients of the embedding and of learned positions."""
+    width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
+    sizes = [w.elements * width for w in step.outside if w.trainable and w.name in ("embed_tokens", "positions")]
+    return (sizes[0] if sizes else 0), sum(sizes[1:])
+
+
+def _gathered(step: Step, phase: str, index: int = 0) -> Amounts:
+    """Whole weights that a sharded run gathers for a moment, and gradients on their way to their shards."""
+    sharing, width, layers = step.sharing, step.forward.weights, step.model.layers
+    if sharing.kind == "deepspeed" and sharing.stage == 3:
+        whole = layers * step.layer_elements + step.outside_elements
+        return {"gathered_layers": width * min(whole, parallel.GATHERED_BY_DEEPSPEED)}
+    if sharing.kind != "fsdp2":
+        return {}
+    layer = width * step.layer_elements
+    amounts = {"gathered_root": width * step.outside_elements}
+    if phase == "layers backward":
+        in_use = layer if sharing.reshard else layer * (index + 1)
+        ahead = layer if sharing.reshard and index else 0
+        reduce = step.layer_trainable * sharing.reduce if index < layers - 1 else 0
+        return amounts | {"gathered_layers": in_use, "prefetched_layer": ahead, "reduce_buffer": reduce}
+    if sharing.reshard:
+        return amounts | {"prefetched_layer": layer}
+    return amounts | {"gathered_layers": layers * layer, "prefetched_layer": layer if phase == "forward end" else 0}
