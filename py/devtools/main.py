@@ -78,6 +78,12 @@ def _pytest(arguments: list[str]) -> int:
     return show([PYTHON, "-m", "pytest", *arguments])
 
 
+def bench(_extra: list[str]) -> int:
+    """Measure speed and size, each beside its limit."""
+    machine.tests()
+    return _sitebuild() or show([PYTHON, "-m", "devtools.bench"])
+
+
 def clean(_extra: list[str]) -> int:
     """Remove everything that the other verbs made."""
     with step("clean"):
@@ -92,6 +98,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "test": test,
     "test-slow": test_slow,
     "test-package": test_package,
+    "bench": bench,
     "zip": zip_site,
     "clean": clean,
 }

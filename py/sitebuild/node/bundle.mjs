@@ -1,4 +1,4 @@
-// node bundle.mjs OUT: the worker, Pyodide's loader and its glue code, as one classic script.
+// node bundle.mjs OUT [SOURCE]: the worker (or SOURCE), Pyodide's loader and its glue code, as one classic script.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -8,7 +8,7 @@ const pyodide = "../../../node_modules/pyodide/";
 const lock = JSON.parse(readFileSync(here(`${pyodide}pyodide-lock.json`)));
 
 await build({
-  entryPoints: [here("worker.mjs")],
+  entryPoints: [here(process.argv[3] ?? "worker.mjs")],
   outfile: process.argv[2],
   bundle: true,
   minify: true,
