@@ -62,10 +62,16 @@ def shown(key: Key, value: object) -> str:
     return str(value)
 
 
+SHARED = {"": "value.preset", "auto": "value.auto", "1": "value.on", "0": "value.off"}
+"""Words of choices that mean the same for every key."""
+
+
 def choice(key: Key, value: str, language: str) -> str:
     """A choice in words, or as it stands in a link where nobody has put it in words."""
     own = f"choice.{key.name}.{value}"
-    return words.text(own, language) if words.has(own, language) else value
+    shared = SHARED.get(value, "")
+    found = own if words.has(own, language) else shared
+    return words.text(found, language) if found else value
 
 
 def described(key: Key, value: object, language: str) -> str:

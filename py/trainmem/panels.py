@@ -154,7 +154,11 @@ def changes(scene: Scene) -> Markup:
 
 def _chip(scene: Scene, change: Change, fits: bool) -> Markup:
     figure, unit = units.amount(change.saving, scene.style.units)
-    name = scene.word(f"change.{change.key}", **change.values)
+    values = {
+        name: units.integer(value) if isinstance(value, int) else value
+        for name, value in change.values.items()
+    }
+    name = scene.word(f"change.{change.key}", **values)
     makes_fit = None
     if change.fits and not fits:
         sign = element(
@@ -199,12 +203,12 @@ def share(scene: Scene) -> Markup:
         )
     ]
     row = element("div", element("code", command), first, others, class_="tm-share")
-    report = element(
-        "p",
-        element("a", scene.word("button.report"), href=_issue(scene, query)),
-        class_="tm-noprint",
+    report = element("a", scene.word("button.report"), href=_issue(scene, query))
+    return fragment(
+        element("h2", scene.word("page.share")),
+        row,
+        element("p", report, class_="tm-noprint") if scene.repository else None,
     )
-    return fragment(element("h2", scene.word("page.share")), row, report)
 
 
 def _issue(scene: Scene, query: str) -> str:
