@@ -72,15 +72,11 @@ def formula(scene: Scene, factors: tuple[Factor, ...]) -> Markup | None:
     text = []
     for factor in factors:
         sign = f" {factor.operator} " if factor.operator else ""
-        text.append(sign + _figure(factor.value))
-        if factor.unit:
-            text += [" ", element("bdi", scene.word(f"unit.{factor.unit}"), class_="u")]
+        figure, unit = units.factor(factor.value, factor.unit)
+        text.append(sign + figure)
+        if unit:
+            text += [" ", element("bdi", scene.word(f"unit.{unit}"), class_="u")]
     return element("bdi", text, class_="tm-f", dir="ltr")
-
-
-def _figure(value: float) -> str:
-    """A factor: exact while it is short, else in three significant figures."""
-    return units.number(value) if value < 10**6 else units.count(value)
 
 
 def _source(key: str) -> Markup | None:

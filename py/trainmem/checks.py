@@ -82,7 +82,7 @@ def _targets(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     """LoRA targets are names of the family's linears; PEFT's default for a family stands in for names that it lacks."""
     known = ARCHITECTURES[model_of(run).arch].targets
     names = run.lora_targets.split(",")
-    if all(name in known or name == "all-linear" for name in names):
+    if not run.lora_rank or all(name in known or name == "all-linear" for name in names):
         return run
     if "lora_targets" in given:
         unknown = next(name for name in names if name not in known and name != "all-linear")

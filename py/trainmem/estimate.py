@@ -104,7 +104,7 @@ class Report:
 
     def rows_at(self, phase: str) -> Ledger:
         """The ledger of one phase, with the overhead of the whole run."""
-        return Ledger((*rows.ledger(self.step, self.amounts[phase]), *rows.overhead_rows(self.overhead)))
+        return Ledger((*rows.ledger(self.step, self.amounts[phase]), *rows.overhead_rows(self.overhead, self.allocated)))
 
     def parts_at(self, phase: str) -> dict[str, int]:
         """Bytes of each part in one phase."""

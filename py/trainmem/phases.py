@@ -140,15 +140,22 @@ def _states(run: Run, precision: Precision, shared: parallel.Sharing, counted: l
 
 
 def step_temporary(step: Step) -> int:
-    """What the optimizer makes for a moment. With a master copy the gradients are cast to FP32 first."""
+    """What the optimizer makes for a moment. With a master copy the gradients are cast to FP32 first.
+
+    DeepSpeed takes its own fused Adam, and in stage 3 casts one group of parameters at a time.
+    """
     if step.run.offload == "optimizer":
         return 0
     counted: list[Counted] = [
         (step.outside[0], 1), *((w, step.model.layers) for w in step.layer), *((w, 1) for w in step.outside[1:])
     ]  # fmt: skip
     mine = local_states(step.precision, step.sharing, counted)
-    cast = sum(copies * weight.elements * 4 for weight, copies in mine) if step.precision.master else 0
-    return cast + OPTIMIZERS[step.run.optimizer].step(mine)
+    elements = sum(copies * weight.elements for weight, copies in mine)
+    if step.sharing.kind == "deepspeed":
+        group = parallel.GATHERED_BY_DEEPSPEED if step.sharing.stage == 3 else elements
+        own = 0 if step.run.optimizer.startswith("adamw") else OPTIMIZERS[step.run.optimizer].step(mine)
+        return own + (4 * min(elements, group) if step.precision.master else 0)
+    return OPTIMIZERS[step.run.optimizer].step(mine) + (4 * elements if step.precision.master else 0)
 
 
 # The phases

@@ -37,7 +37,7 @@ def per_parameter(count: Callable[[Step], int], shards: Callable[[Step], int]) -
 def _even(size: float, number: int) -> float:
     """Bytes each, without the noise of a padded last shard."""
     each = size / max(1, number)
-    return round(each, 2) if abs(each - round(each)) > 0.01 else round(each)
+    return round(each) if each > 100 or abs(each - round(each)) < 0.01 else round(each, 2)
 
 
 def trainable(step: Step) -> int:
@@ -186,11 +186,12 @@ def _row(step: Step, key: str, size: int) -> Row:
     return Row(kind.part, key, size, kind.source, lambda: kind.formula(step, size))
 
 
-def overhead_rows(extra: Overhead) -> Ledger:
+def overhead_rows(extra: Overhead, allocated: int) -> Ledger:
     """The rows of what is no tensor."""
     each = extra.communicators[0] // extra.count if extra.count else 0
+    slack = round(extra.slack[0] / allocated, 3)
     rows = (
-        Row("overhead", "fragmentation", extra.slack[0], "torch-caching-allocator", lambda: product((extra.slack[0], "bytes"))),
+        Row("overhead", "fragmentation", extra.slack[0], "torch-caching-allocator", lambda: product((slack, ""), (allocated, "bytes"))),
         Row("overhead", "workspace", extra.workspace, "cublas-workspace", lambda: product((2, ""), (extra.workspace // 2, "bytes"))),
         Row("overhead", "context", extra.context[0], "cuda-context", lambda: product((extra.context[0], "bytes"))),
         Row("overhead", "communicators", extra.communicators[0], "nccl", lambda: product((extra.count, "communicators"), (each, "bytes"))),

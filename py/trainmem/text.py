@@ -76,8 +76,8 @@ class Speaker:
         return " ".join(self._factor(factor) for factor in row.factors())
 
     def _factor(self, factor: "Factor") -> str:
-        value = units.number(factor.value) if factor.value < 10**6 else units.count(factor.value)
-        unit = self.word(f"unit.{factor.unit}") if factor.unit else ""
+        value, name = units.factor(factor.value, factor.unit)
+        unit = self.word(f"unit.{name}") if name else ""
         return " ".join(filter(None, (factor.operator, value, unit)))
 
     def change(self, change: "Change") -> str:

@@ -98,6 +98,13 @@ def number(value: float) -> str:
 plain = number
 
 
+def factor(value: float, unit: str) -> tuple[str, str]:
+    """A factor of a formula: exact while it is short, else in three figures; large sizes in MiB or GiB."""
+    if unit == "bytes" and value >= 10**6:
+        return (gib(value, 2), "GiB") if value >= GIB else (fixed(value / (1 << 20), 1), "MiB")
+    return (number(value) if value < 10**6 else count(value)), unit
+
+
 def percent(fraction: float, decimals: int = 0) -> str:
     """A share as text: 0.1 -> "10%"."""
     return f"{100 * fraction:.{decimals}f}%"
