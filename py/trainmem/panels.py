@@ -6,9 +6,8 @@ that they keep their direction in every language.
 
 from urllib.parse import urlencode
 
-from trainmem.estimate import Change
-
 from trainmem import chart, units, words
+from trainmem.changes import Change
 from trainmem.ledger import PHASES
 from trainmem.link import link
 from trainmem.markup import MINUS, Markup, element, fragment, number

@@ -8,9 +8,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from trainmem.estimate import estimate
-
 from trainmem import accounts, chart, form, panels, scene, text, words
+from trainmem.estimate import estimate
 from trainmem.link import Problem, link, parse
 from trainmem.markup import Markup, element, fragment
 from trainmem.plot import Style
@@ -146,13 +145,13 @@ def page_html(
     request = Request(page, default=query, **asked)
     parts = answer(request)["parts"]
     shown = _scene(request, run)
-    inside = {
-        "workbench": lambda: _workbench(shown, parts),
-        "calc": lambda: _calculator(shown, parts, fields),
-        "bar": lambda: [
-            _region(parts, name) for name in ("problems", "verdict", "quiet", "caption")
-        ],
-    }[page]()
+    if page == "workbench":
+        inside = _workbench(shown, parts)
+    elif page == "calc":
+        inside = _calculator(shown, parts, fields)
+    else:
+        names = ("problems", "verdict", "quiet", "caption")
+        inside = fragment([_region(parts, name) for name in names])
     return element(
         "tm-calc",
         chart.definitions(identity),
