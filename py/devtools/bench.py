@@ -130,7 +130,7 @@ def command_line() -> Line:
     )
 
 
-def _first(browser: Any, address: str) -> tuple[float, list[Any]]:  # noqa: ANN401
+def _first(browser: Any, address: str) -> tuple[float, list[Any]]:
     """Open an address in a fresh profile; return when its result came, and the long scripts."""
     context = browser.new_context()
     page = context.new_page()
@@ -142,7 +142,7 @@ def _first(browser: Any, address: str) -> tuple[float, list[Any]]:  # noqa: ANN4
     return found
 
 
-def starts(browser: Any, site: str, bare: str) -> list[Line]:  # noqa: ANN401
+def starts(browser: Any, site: str, bare: str) -> list[Line]:
     """Cold first live result of a linked workbench over bare starts, in turns."""
     ours: list[float] = []
     same: list[float] = []
@@ -168,7 +168,7 @@ def _longest(tasks: list[Any]) -> float:
     return max((duration for duration, source in tasks if "/js/" in source), default=0.0)
 
 
-def keystrokes(browser: Any, site: str) -> list[Line]:  # noqa: ANN401
+def keystrokes(browser: Any, site: str) -> list[Line]:
     """From the input event to new figures in the page, once warm."""
     context = browser.new_context()
     page = context.new_page()
@@ -187,14 +187,14 @@ def keystrokes(browser: Any, site: str) -> list[Line]:  # noqa: ANN401
     ]
 
 
-def sizes(browser: Any, site: str) -> list[Line]:  # noqa: ANN401
+def sizes(browser: Any, site: str) -> list[Line]:
     """Bytes, gzipped, of the runtime and of all else that the workbench loads."""
     runtime = sum(len(gzip.compress((SITE / "py" / n).read_bytes(), 9)) for n in RUNTIME)
     context = browser.new_context()
     page = context.new_page()
     other: dict[str, int] = {}
 
-    def note(response: Any) -> None:  # noqa: ANN401
+    def note(response: Any) -> None:
         if "/py/" not in response.url and response.url.startswith(site):
             other[response.url] = len(gzip.compress(response.body(), 9))
 

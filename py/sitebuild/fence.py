@@ -51,7 +51,7 @@ class LiveNumberError(SuperFencesException):  # type: ignore[misc]  # (the packa
 class Figures(Extension):
     """Live numbers, and the language in which calculators and numbers are written."""
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  (as the base class has it)
+    def __init__(self, **settings: Any) -> None:
         self.config = {"language": ["en", "language of words and numbers"]}
         super().__init__(**settings)
 
@@ -182,5 +182,5 @@ def base(md: Markdown) -> str:
     return "" if way == "." else way + "/"
 
 
-def makeExtension(**settings: Any) -> Figures:  # noqa: ANN401, N802  (Markdown looks for this name)
+def makeExtension(**settings: Any) -> Figures:  # noqa: N802  (Markdown looks for this name)
     return Figures(**settings)

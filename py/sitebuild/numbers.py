@@ -26,7 +26,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import trainmem
-from trainmem import ledger, link, units, words
+from trainmem import ledger, units, words
+from trainmem.link import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +64,7 @@ class Shown:
 @lru_cache(maxsize=512)
 def report_of(query: str) -> Report:
     """Estimate a query in which nothing may be wrong."""
-    run, problems = link.parse(query)
+    run, problems = parse(query)
     if problems:
         raise NumberError(f"{query}: {problems[0]}")
     return trainmem.estimate(run)
@@ -156,7 +157,7 @@ def _at(report: Report, quantity: str, phase: str) -> float | None:
     return report.parts_at(PHASES[phase]).get(quantity)
 
 
-def _rows(known: Mapping[str, int], rows: tuple[ledger.Row, ...], key: str) -> int:
+def _rows(known: Mapping[str, int], rows: ledger.Ledger, key: str) -> int:
     if key not in known:
         raise NumberError(f"there is no row `{key}`; there are {', '.join(known)}")
     return sum(row.bytes for row in rows if row.key == key)

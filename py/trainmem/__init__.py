@@ -1,8 +1,8 @@
 """trainmem: what training a neural network costs in GPU memory, computed the way PyTorch spends it.
 
-    run, problems = trainmem.parse("model=llama-2-13b&gpus=8&zero=3&micro_batch=4&seq=2048&checkpointing=full")
-    report = trainmem.estimate(run)
-    report.device, report.peak_phase, report.verdict.kind
+>>> run, problems = parse("model=llama-2-13b&gpus=8&zero=3&micro_batch=4&checkpointing=full")
+>>> report = estimate(run)
+>>> report.device, report.peak_phase, report.verdict.kind
 """
 
 from trainmem.architectures import Model
@@ -12,4 +12,15 @@ from trainmem.link import Problem, link, parse
 from trainmem.run import KEYS, Run
 
 __version__ = "0.1.0"
-__all__ = ["KEYS", "ConfigError", "Model", "Problem", "Report", "Run", "estimate", "from_hf", "link", "parse"]
+__all__ = [
+    "KEYS",
+    "ConfigError",
+    "Model",
+    "Problem",
+    "Report",
+    "Run",
+    "estimate",
+    "from_hf",
+    "link",
+    "parse",
+]

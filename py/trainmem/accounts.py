@@ -1,8 +1,9 @@
 """The ledger as tables: every row with its formula and its source, and the three ways to count the same memory."""
 
-from trainmem import catalog, chart, units, words
+from trainmem import catalog, units, words
 from trainmem.ledger import PARTS, Factor, Row
 from trainmem.markup import Markup, element, fragment, number
+from trainmem.plot import swatch
 from trainmem.scene import Scene
 
 
@@ -39,9 +40,7 @@ def ledger(scene: Scene) -> Markup:
 
 
 def _part(scene: Scene, part: str, rows: list[Row]) -> Markup:
-    name = element(
-        "th", chart.swatch(part, scene.style), scene.word(f"part.{part}"), scope="rowgroup"
-    )
+    name = element("th", swatch(part, scene.style), scene.word(f"part.{part}"), scope="rowgroup")
     total = element("td", scene.amount(sum(row.bytes for row in rows), 2), class_="num")
     first = element(
         "tr", name, total, element("td", class_="formula"), element("td", class_="source")
@@ -91,7 +90,7 @@ def levels(scene: Scene) -> Markup:
     """Allocated, reserved and device: three ways to count the same memory, each with its range."""
     report = scene.report
     head = element("tr", [
-        element("th", scene.word("page.levels"), scope="col"),
+        element("th", scene.word("col.memory"), scope="col"),
         element("th", scene.word("col.per_gpu"), scope="col", class_="num"),
         element("th", scene.word("col.range"), scope="col"),
     ])  # fmt: skip

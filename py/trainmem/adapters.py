@@ -11,7 +11,9 @@ PACKED = {"nf4": 0.5 + 4 / 64, "int8": 1.0}
 """Bytes a packed weight: NF4 with one FP32 scale a block of 64; INT8, whose FP32 scale a row is added below."""
 
 
-def adapter(rank: int, targets: str, dtype: str, dropout: float, precision: Precision) -> Adapter | None:
+def adapter(
+    rank: int, targets: str, dtype: str, dropout: float, precision: Precision
+) -> Adapter | None:
     """The adapter that the keys describe; None when every weight trains. PEFT keeps adapters in FP32 unless told otherwise."""
     if not rank:
         return None
@@ -21,7 +23,9 @@ def adapter(rank: int, targets: str, dtype: str, dropout: float, precision: Prec
 
 def seen_by_forward(precision: Precision, base: str) -> Precision:
     """A base that is stored in another format than the recipe's computes in BF16 and needs no autocast copies."""
-    return precision if base == "recipe" else Precision(2, 2, 2, precision.moments, 0, False, "BF16")
+    return (
+        precision if base == "recipe" else Precision(2, 2, 2, precision.moments, 0, False, "BF16")
+    )
 
 
 def frozen_bytes(weight: Weight, elements: int, base: str) -> int:
@@ -36,4 +40,6 @@ def unpacked_bytes(weights: list[Weight], base: str) -> int:
     """The largest packed weight, unpacked to BF16 for one product: it exists in forward and in backward."""
     if base not in PACKED:
         return 0
-    return 2 * max((weight.elements for weight in weights if weight.matmul and not weight.trainable), default=0)
+    return 2 * max(
+        (weight.elements for weight in weights if weight.matmul and not weight.trainable), default=0
+    )

@@ -104,7 +104,9 @@ def outside_weights(model: Model, width: int, trains: bool = True) -> list[Weigh
     architecture = ARCHITECTURES[model.arch]
     weights = [Weight("embed_tokens", model.vocab, model.hidden, width, trains, matmul=False)]
     if architecture.learned_positions:
-        weights.append(Weight("positions", model.positions, model.hidden, width, trains, matmul=False))
+        weights.append(
+            Weight("positions", model.positions, model.hidden, width, trains, matmul=False)
+        )
     weights.append(Weight("norm", model.hidden, 0, width, trains, matmul=False))
     if architecture.final_norm == "layernorm":
         weights.append(Weight("norm.bias", model.hidden, 0, width, trains, matmul=False))

@@ -19,6 +19,7 @@ from trainmem.plot import (
     segment,
     size_label,
     spans,
+    swatch,
     vertical,
     word_text,
 )
@@ -27,6 +28,9 @@ HEIGHT = 98
 TOP, THICK, BOTTOM = 36, 30, 66
 FIRST_LINE, SECOND_LINE, FOOT = 26, 10, 88  # baselines: names, names a line up, amounts under it
 CHARACTER = 0.9  # per cent of the width a character takes, in the narrowest view that shows names
+NAMELESS = (
+    0.4  # per cent of the width below which a part has no name over the bar, only in the ledger
+)
 OVERHANG = 1.2  # a name may be this much wider than its segment
 INSIDE, INSIDE_NARROW = 8, 14  # per cent of the width from which an amount fits into its segment
 
@@ -98,6 +102,8 @@ def _names(segments: list[Span], style: Style, capacity: float | None) -> list[M
     raised: list[tuple[float, float, str]] = []  # middle of the segment, width of the label, label
     taken = 0.0
     for span in segments:
+        if span.width < NAMELESS:
+            continue
         label = _label(span, style)
         width = CHARACTER * len(label)
         middle = _middle(span, capacity)
@@ -232,18 +238,6 @@ def bars(
     return element("ol", *items, class_="tm-phases")
 
 
-def swatch(part: str, style: Style) -> Markup:
-    """A square in the colour of a part."""
-    fill = f"url(#{style.identity}-p-{part})"
-    over = "tm-hatch" if part == "overhead" else "tm-pat"
-    return element(
-        "svg",
-        element("rect", width="100%", height="100%", class_=f"tm-s--{part}"),
-        element("rect", width="100%", height="100%", class_=over, fill=fill),
-        class_="tm-swatch", aria_hidden="true",
-    )  # fmt: skip
-
-
 def key(parts: dict[str, int], style: Style) -> Markup:
     """The key of a bar: each part that holds something, with its swatch, its name and its amount."""
     items = []
@@ -253,14 +247,6 @@ def key(parts: dict[str, int], style: Style) -> Markup:
             amount = number(*units.amount(parts[part], style.units))
             items.append(element("li", swatch(part, style), name, amount))
     return element("ul", *items, class_="tm-key")
-
-
-def definitions(identity: str) -> Markup:
-    """The patterns of one calculator; never hidden by `display`, or they would vanish from the figures."""
-    return element(
-        "svg", patterns(identity), width=0, height=0, aria_hidden="true", focusable="false",
-        style="position:absolute",
-    )  # fmt: skip
 
 
 # A file of its own

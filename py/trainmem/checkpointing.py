@@ -38,9 +38,17 @@ def recomputed(tape: Tape, x: Tensor, output: Tensor, accumulate: bool) -> Store
 
 def products_kept(tape: Tape, x: Tensor, output: Tensor, accumulate: bool) -> Stored:
     """A layer that keeps its input and what its products and attention returned."""
-    outputs = {id(op.output): op.output for op in tape.operations if op.kind in ("linear", "flash", "matmul")}
+    outputs = {
+        id(op.output): op.output
+        for op in tape.operations
+        if op.kind in ("linear", "flash", "matmul")
+    }
     statistics = {
-        id(t): t for op in tape.operations if op.kind == "flash" for t in op.kept if t not in op.inputs and t is not op.output
+        id(t): t
+        for op in tape.operations
+        if op.kind == "flash"
+        for t in op.kept
+        if t not in op.inputs and t is not op.output
     }
     kept = sum(t.bytes for t in (outputs | statistics).values())
     last = 0 if id(output) in outputs else _last_product(tape).bytes
@@ -96,5 +104,7 @@ def plan(mode: str, tape: Tape, x: Tensor, output: Tensor, accumulate: bool) -> 
     else:
         stored = whole(tape, output, accumulate)
     if mode.startswith("every-"):
-        return Plan(stored, recomputed(tape, x, output, accumulate), int(mode.removeprefix("every-")))
+        return Plan(
+            stored, recomputed(tape, x, output, accumulate), int(mode.removeprefix("every-"))
+        )
     return Plan(stored, stored, 0)

@@ -34,7 +34,7 @@ def _back(run: Run, key: str, broken: list[Broken], kind: str, **values: Any) ->
 
 
 def _divides(run: Run, key: str, count: int, what: str, broken: list[Broken]) -> Run:
-    near = " and ".join(map(str, nearest_divisors(count, getattr(run, key))))
+    near = ", ".join(map(str, nearest_divisors(count, getattr(run, key))))
     return _back(run, key, broken, "not_divisible", count=count, what=what, nearest=near)
 
 
@@ -86,7 +86,14 @@ def _targets(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         return run
     if "lora_targets" in given:
         unknown = next(name for name in names if name not in known and name != "all-linear")
-        broken.append(("lora_targets", unknown, "bad_value", {"allowed": ", ".join(("all-linear", *known)), "nearest": known[0]}))
+        broken.append(
+            (
+                "lora_targets",
+                unknown,
+                "bad_value",
+                {"allowed": ", ".join(("all-linear", *known)), "nearest": known[0]},
+            )
+        )
     fallback = KEYS["lora_targets"].default
     fits = all(name in known for name in fallback.split(","))
     return run.but(lora_targets=fallback if fits else known[0])

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainmem.estimate import Report
-
     from trainmem.link import Problem
     from trainmem.run import Run
 
@@ -69,7 +68,6 @@ def _complain(problems: "list[Problem]", language: str) -> None:
 
 def _estimate(asked: "Namespace") -> int:
     from trainmem.estimate import estimate
-
     from trainmem.link import link
 
     run, problems = _read(asked.query)
@@ -125,7 +123,6 @@ def _write(path: str, content: str) -> None:
 
 def _compare(asked: "Namespace") -> int:
     from trainmem.estimate import estimate
-
     from trainmem.link import link
     from trainmem.terminal import compare
 

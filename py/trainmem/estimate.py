@@ -51,7 +51,9 @@ class Report:
         self.run = run
         self.step: Step = walk(run)
         self.amounts: dict[str, Amounts] = phases(self.step)
-        self.phases: dict[str, int] = {name: sum(amounts.values()) for name, amounts in self.amounts.items()}
+        self.phases: dict[str, int] = {
+            name: sum(amounts.values()) for name, amounts in self.amounts.items()
+        }
         self.peak_phase: str = max(self.phases, key=self.phases.__getitem__)
         self.allocated: int = self.phases[self.peak_phase]
         self.kind = self.step.sharing.kind
@@ -85,7 +87,9 @@ class Report:
     def outside_step(self) -> dict[str, int]:
         """Allocated bytes outside the steady step: after loading, in the first step, in evaluation, while saving."""
         step, head = self.step, self.step.head
-        states = sum(size for key, size in step.static.items() if rows.KINDS[key].part == "optimizer")
+        states = sum(
+            size for key, size in step.static.items() if rows.KINDS[key].part == "optimizer"
+        )
         early = max(size for name, size in self.phases.items() if name != "optimizer step") - states
         loaded = step.static["weights"] + step.static["base_weights"]
         casts = 0 if step.tape.adapter else step.model.layers * step.tape.cast_bytes() + head.casts
@@ -93,7 +97,12 @@ class Report:
         return {
             "load": loaded + whole,
             "first step": max(early, self.phases["optimizer step"]),
-            "evaluation": sum(step.static.values()) + casts + whole + head.logits + head.log_probabilities + head.kept,
+            "evaluation": sum(step.static.values())
+            + casts
+            + whole
+            + head.logits
+            + head.log_probabilities
+            + head.kept,
             "save": sum(step.static.values()) + whole,
         }
 
@@ -104,7 +113,12 @@ class Report:
 
     def rows_at(self, phase: str) -> Ledger:
         """The ledger of one phase, with the overhead of the whole run."""
-        return Ledger((*rows.ledger(self.step, self.amounts[phase]), *rows.overhead_rows(self.overhead, self.allocated)))
+        return Ledger(
+            (
+                *rows.ledger(self.step, self.amounts[phase]),
+                *rows.overhead_rows(self.overhead, self.allocated),
+            )
+        )
 
     def parts_at(self, phase: str) -> dict[str, int]:
         """Bytes of each part in one phase."""
@@ -149,12 +163,16 @@ class Report:
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the fullest phase, in the step or outside it, fits the card with its headroom."""
-        usable: int | None = self.run.usable or catalog.usable_bytes(self.run.gpu, ecc=self.run.ecc)[0]
+        usable: int | None = (
+            self.run.usable or catalog.usable_bytes(self.run.gpu, ecc=self.run.ecc)[0]
+        )
         most = max(self.allocated, *self.outside_step.values())
         need, (low, high) = self.device, self.band("device")
         if most > self.allocated:
             extra = self._overhead(most)
-            need = most + extra.slack[0] + extra.workspace + extra.context[0] + extra.communicators[0]
+            need = (
+                most + extra.slack[0] + extra.workspace + extra.context[0] + extra.communicators[0]
+            )
             low, high = overhead.band(most, self.kind, extra, "device")
         if usable is None:
             return Verdict("unknown", need, low, high, None, None)
@@ -170,5 +188,3 @@ class Report:
 def estimate(run: Run) -> Report:
     """What a run takes on its fullest GPU."""
     return Report(run)
-
-

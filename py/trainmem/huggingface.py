@@ -18,10 +18,14 @@ def from_hf(config: Mapping[str, Any]) -> Model:
     kind = str(config.get("model_type", "")) or _guessed(config)
     if kind not in READERS:
         known = ", ".join(READERS)
-        raise ConfigError(f"model_type={kind[:40]!r} is not a family that is modelled; known are {known}.")
+        raise ConfigError(
+            f"model_type={kind[:40]!r} is not a family that is modelled; known are {known}."
+        )
     model = READERS[kind](kind, config)
     if model.heads % model.kv_heads:
-        raise ConfigError(f"num_key_value_heads={model.kv_heads} does not divide num_attention_heads={model.heads}.")
+        raise ConfigError(
+            f"num_key_value_heads={model.kv_heads} does not divide num_attention_heads={model.heads}."
+        )
     return model
 
 
@@ -64,7 +68,9 @@ def _llama(kind: str, config: Mapping[str, Any]) -> Model:
         ffn=_count(config, "intermediate_size"),
         heads=heads,
         kv_heads=_count(config, "num_key_value_heads", default=heads),
-        head_dim=_count(config, "head_dim", default=128 if kind == "qwen3" else max(1, hidden // heads)),
+        head_dim=_count(
+            config, "head_dim", default=128 if kind == "qwen3" else max(1, hidden // heads)
+        ),
         vocab=_count(config, "vocab_size"),
         positions=_count(config, "max_position_embeddings", default=2048),
         tied=bool(config.get("tie_word_embeddings", False)),

@@ -51,7 +51,7 @@ class Problem(NamedTuple):
         return self.sentence()
 
 
-class _Rejected(ValueError):
+class _RejectedError(ValueError):
     """Carries the kind and the values of a problem out of a reader."""
 
     def __init__(self, kind: str, **values: Any) -> None:
@@ -114,7 +114,7 @@ def _read_all(text: str, problems: list[Problem]) -> dict[str, Any]:
         else:
             try:
                 chosen[name] = _read(KEYS[name], given)
-            except _Rejected as rejected:
+            except _RejectedError as rejected:
                 problems.append(
                     Problem(name, _shown(given), rejected.kind, rejected.values_of_problem)
                 )
@@ -133,7 +133,7 @@ def _unknown_key(name: str, given: str) -> Problem:
 
 
 def _read(key: Key, given: str) -> Any:
-    """The value of one key from its text; raises _Rejected with what would be right."""
+    """The value of one key from its text; raises _RejectedError with what would be right."""
     if key.kind.startswith("optional") and not given:
         return key.default
     return _READERS[key.kind.removeprefix("optional ")](key, given)
@@ -144,7 +144,7 @@ def _read_choice(key: Key, given: str) -> str:
         return given
     near = get_close_matches(given.lower()[:LONGEST_SHOWN], key.choices, 1, 0.5)
     allowed = ", ".join(choice for choice in key.choices if choice)
-    raise _Rejected(
+    raise _RejectedError(
         "bad_value", nearest=near[0] if near else key.default or key.choices[1], allowed=allowed
     )
 
@@ -154,28 +154,30 @@ def _read_preset(key: Key, given: str) -> str:
     found = catalog.resolve(kind, given) if len(given) <= LONGEST_SHOWN else None
     if found is None:
         near = catalog.closest(given[:LONGEST_SHOWN], [id_ for id_, _ in catalog.names(kind)])
-        raise _Rejected(f"unknown_{key.name}", nearest=", ".join(near) or key.default)
+        raise _RejectedError(f"unknown_{key.name}", nearest=", ".join(near) or key.default)
     return found
 
 
 def _number(key: Key, given: str) -> float:
     if len(given) > LONGEST_SHOWN:
-        raise _Rejected("not_a_number", nearest=_written(key.default))
+        raise _RejectedError("not_a_number", nearest=_written(key.default))
     try:
         value = float(units.parse_number(given, kilo=1024 if key.unit == "tokens" else 1000))
-    except (ValueError, OverflowError):
-        raise _Rejected("not_a_number", nearest=_written(key.default)) from None
-    if not (math.isfinite(value) and key.minimum <= value <= key.maximum):
+    except units.TooLargeError:
+        value = math.inf
+    except ValueError:
+        raise _RejectedError("not_a_number", nearest=_written(key.default)) from None
+    if not key.minimum <= value <= key.maximum:
         nearest = key.minimum if value < key.minimum else key.maximum
         low, high = units.number(key.minimum), units.number(key.maximum)
-        raise _Rejected("range", low=low, high=high, nearest=units.number(nearest))
+        raise _RejectedError("range", low=low, high=high, nearest=units.number(nearest))
     return value
 
 
 def _read_count(key: Key, given: str) -> int:
     value = _number(key, given)
     if value != int(value):
-        raise _Rejected("whole_number", nearest=units.number(round(value)))
+        raise _RejectedError("whole_number", nearest=units.number(round(value)))
     return int(value)
 
 
@@ -183,9 +185,9 @@ def _read_bytes(key: Key, given: str) -> int:
     try:
         value = units.parse_bytes(given[:LONGEST_SHOWN])
     except (ValueError, OverflowError):
-        raise _Rejected("not_a_size", nearest="80GiB") from None
+        raise _RejectedError("not_a_size", nearest="80GiB") from None
     if not key.minimum <= value <= key.maximum:
-        raise _Rejected("range", low="1 MiB", high="1 PiB", nearest="80GiB")
+        raise _RejectedError("range", low="1 MiB", high="1 PiB", nearest="80GiB")
     return value
 
 
@@ -200,7 +202,7 @@ def _read_flag(key: Key, given: str) -> bool:
         "": True,
     }
     if given.lower() not in values:
-        raise _Rejected("bad_value", nearest=_written(key.default), allowed="1, 0")
+        raise _RejectedError("bad_value", nearest=_written(key.default), allowed="1, 0")
     return values[given.lower()]
 
 
@@ -213,7 +215,7 @@ def _read_list(key: Key, given: str) -> str:
         or len(given) > 200
         or not given.replace(",", "").replace(" ", "").isprintable()
     ):
-        raise _Rejected("bad_value", nearest=key.default, allowed="all-linear, q_proj,v_proj")
+        raise _RejectedError("bad_value", nearest=key.default, allowed="all-linear, q_proj,v_proj")
     return ",".join(dict.fromkeys(names))
 
 

@@ -48,7 +48,11 @@ def head(
     if loss == "full":
         return _whole(model, precision, tokens, trains, accumulate)
     one = _whole(model, precision, _chunk(model, tokens, loss), trains, accumulate=False)
-    return _chunked(model, precision, tokens, one) if loss == "chunked" else _fused(model, precision, tokens, one, trains)
+    return (
+        _chunked(model, precision, tokens, one)
+        if loss == "chunked"
+        else _fused(model, precision, tokens, one, trains)
+    )
 
 
 def _chunk(model: Model, tokens: int, loss: str) -> int:
@@ -70,7 +74,9 @@ def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumu
     loss = tape.record("nll", Tensor(1, 4), (probabilities,))
     back = replay(tape, loss, accumulate=accumulate)
     transient = logits.bytes + (wide.bytes if wide is not logits else 0)
-    hidden_states = 0 if trains and not precision.autocast else normal.bytes  # the model's output, until the loss is returned
+    hidden_states = (
+        0 if trains and not precision.autocast else normal.bytes
+    )  # the model's output, until the loss is returned
     return Head(
         kept=tape.kept_bytes() - probabilities.bytes,
         log_probabilities=probabilities.bytes,

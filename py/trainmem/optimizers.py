@@ -4,7 +4,8 @@ States and temporaries are computed from the parameter tensors, since some rules
 torch.optim (2.13) where they exist, bitsandbytes for 8-bit AdamW, the published reference code for Lion.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from trainmem.tensors import Weight
@@ -19,7 +20,7 @@ class Optimizer(NamedTuple):
     `states`: row key -> function of (tensor, bytes of a state number). `step`: function of the tensors in model order.
     """
 
-    states: dict[str, Callable[[Weight, int], int]]
+    states: Mapping[str, Callable[[Weight, int], int]]
     step: Callable[[Sequence[Counted]], int]
     source: str
 
@@ -58,18 +59,22 @@ def nothing(weights: Sequence[Counted]) -> int:
 
 def copies(number: int) -> Callable[[Sequence[Counted]], int]:
     """torch's foreach form handles all tensors at once: so many copies of every parameter."""
-    return lambda weights: number * sum(count * weight.elements * weight.width for weight, count in weights)
+    return lambda weights: (
+        number * sum(count * weight.elements * weight.width for weight, count in weights)
+    )
 
 
 def largest(number: int) -> Callable[[Sequence[Counted]], int]:
     """A loop over tensors: so many copies of the largest one."""
-    return lambda weights: number * max((weight.elements * weight.width for weight, _ in weights), default=0)
+    return lambda weights: (
+        number * max((weight.elements * weight.width for weight, _ in weights), default=0)
+    )
 
 
 def neighbours(weights: Sequence[Counted]) -> int:
     """Adafactor's loop: the update of one tensor is still held while the next one's is made."""
     sizes = [weight.elements * weight.width for weight, _ in weights if weight.columns]
-    pairs = [a + b for a, b in zip(sizes, sizes[1:], strict=False)]
+    pairs = [a + b for a, b in pairwise(sizes)]
     return max(pairs, default=max(sizes, default=0))
 
 
@@ -89,12 +94,16 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": Optimizer(_MOMENTS, copies(1), "adam"),
     "adamw-fused": Optimizer(_MOMENTS, nothing, "adam"),
     "adamw-forloop": Optimizer(_MOMENTS, largest(2), "adam"),
-    "adamw-8bit": Optimizer({"first_moment": eight_bit, "second_moment": eight_bit}, nothing, "8-bit-optimizers"),
+    "adamw-8bit": Optimizer(
+        {"first_moment": eight_bit, "second_moment": eight_bit}, nothing, "8-bit-optimizers"
+    ),
     "sgd": Optimizer({}, nothing, "sgd"),
     "sgd-momentum": Optimizer({"momentum": whole}, nothing, "sgd"),
     "adagrad": Optimizer({"sum_of_squares": whole}, copies(2), "adagrad"),
     "adafactor": Optimizer({"factored_moment": factored}, neighbours, "adafactor"),
     "adafactor-foreach": Optimizer({"factored_moment": factored}, copies(1), "adafactor"),
     "lion": Optimizer({"momentum": whole}, largest(2), "lion"),
-    "muon": Optimizer({"momentum": matrices_only, "vector_moments": vectors_only}, orthogonalised, "muon"),
+    "muon": Optimizer(
+        {"momentum": matrices_only, "vector_moments": vectors_only}, orthogonalised, "muon"
+    ),
 }

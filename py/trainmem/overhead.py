@@ -27,12 +27,22 @@ class Spread(NamedTuple):
     high: float
 
 
-ALLOCATED = {"alone": Spread(0.99, 1.04), "ddp": Spread(0.98, 1.05), "fsdp2": Spread(0.97, 1.06), "deepspeed": Spread(0.9, 1.15)}
+ALLOCATED = {
+    "alone": Spread(0.99, 1.04),
+    "ddp": Spread(0.98, 1.05),
+    "fsdp2": Spread(0.97, 1.06),
+    "deepspeed": Spread(0.9, 1.15),
+}
 """Allocated bytes against our forms. Alone: four published runs of Llama 3.2 1B on an RTX A6000 read 0.2 to 2.0 % above. Sharded
 runs: no row of this exact kind is public; the width is that of the kernels and buffers which we leave out. DeepSpeed's buffers depend on
 settings (bucket, live parameters) that runs seldom state."""
 
-RESERVED = {"alone": (1.05, 1.02, 1.12), "ddp": (1.05, 1.02, 1.15), "fsdp2": (1.06, 1.02, 1.20), "deepspeed": (1.08, 1.02, 1.25)}
+RESERVED = {
+    "alone": (1.05, 1.02, 1.12),
+    "ddp": (1.05, 1.02, 1.15),
+    "fsdp2": (1.06, 1.02, 1.20),
+    "deepspeed": (1.08, 1.02, 1.25),
+}
 """Reserved over allocated: expected, low, high. 1.03 to 1.09, median 1.05, over 19 runs (SimuMax's comparison with Megatron-Core);
 1.12 to 1.24 where sharded layers of different sizes come and go (fsdp_qlora); 1.03 to 1.09 for fine-tuning on an L40S (PEFT)."""
 
@@ -44,14 +54,16 @@ class Overhead(NamedTuple):
     slack: tuple[int, int, int]
     context: tuple[int, int, int]
     communicators: tuple[int, int, int]
-    count: int
+    groups: int
 
 
 def overhead(allocated: int, kind: str, generation: str, communicators: int) -> Overhead:
     """Overhead of a run whose tensors take `allocated` bytes on a card of a generation."""
     low, high = ALLOCATED[kind]
     spread = (allocated, int(allocated * low), int(allocated * high))
-    slack = tuple(int(size * (factor - 1)) for size, factor in zip(spread, RESERVED[kind], strict=True))
+    slack = tuple(
+        int(size * (factor - 1)) for size, factor in zip(spread, RESERVED[kind], strict=True)
+    )
     each = tuple(communicators * size for size in COMMUNICATOR)
     workspace = 2 * CUBLAS_WORKSPACE.get(generation, CUBLAS_BEFORE_HOPPER)
     return Overhead(workspace, slack, CUDA_CONTEXT, each, communicators)  # type: ignore[arg-type]
@@ -65,4 +77,6 @@ def band(allocated: int, kind: str, extra: Overhead, level: str) -> tuple[int, i
     low, high = low + extra.slack[1] + extra.workspace, high + extra.slack[2] + extra.workspace
     if level == "reserved":
         return low, high
-    return low + extra.context[1] + extra.communicators[1], high + extra.context[2] + extra.communicators[2]
+    return low + extra.context[1] + extra.communicators[1], high + extra.context[
+        2
+    ] + extra.communicators[2]

@@ -15,6 +15,7 @@ from trainmem.plot import scale_of
 from trainmem.scene import Scene, heading, load_of, say, summary
 
 MOST_CHANGES = 8
+LEAST_SAVING = units.GIB // 20  # less would be shown as "less than 0.1"
 ICONS = {
     "fits": "M3 9l3.5 3.5L13 4",
     "tight": "M2 8c2-4 4-4 6 0s4 4 6 0",
@@ -143,7 +144,8 @@ def changes(scene: Scene) -> Markup:
     """Single changes that save most, as links with the whole new state in them."""
     fits = scene.report.verdict.kind == "fits"
     title = element("h2", scene.word("fix.saves" if fits else "fix.heading"))
-    shown = [change for change in scene.report.changes() if change.saving > 0][:MOST_CHANGES]
+    found = scene.report.changes()
+    shown = [change for change in found if change.saving >= LEAST_SAVING][:MOST_CHANGES]
     if not fits and not any(change.fits for change in shown):
         title = fragment(title, element("p", scene.word("fix.none"), class_="tm-muted"))
     return fragment(
@@ -244,4 +246,5 @@ def problems(scene: Scene, sentences: list[str]) -> Markup:
 
 def caption(scene: Scene) -> Markup:
     """The run in a sentence, under a bar that has no form."""
-    return fragment(element("p", summary(scene), class_="tm-muted"), open_workbench(scene))
+    link_ = element("div", open_workbench(scene), class_="tm-only-embedded")
+    return fragment(element("p", summary(scene), class_="tm-muted"), link_)

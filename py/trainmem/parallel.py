@@ -54,7 +54,9 @@ def kind_of(sharding: str, zero: str, gpus: int, tp: int) -> str:
     return sharding
 
 
-def sharing(run_kind: str, zero: str, ranks: int, precision: str, reduce: str, bucket: int) -> Sharing:
+def sharing(
+    run_kind: str, zero: str, ranks: int, precision: str, reduce: str, bucket: int
+) -> Sharing:
     """What the keys of a link mean for a data-parallel group of `ranks` GPUs."""
     fallback = 4 if precision in ("fp32-true", "bf16-mixed", "fp16-mixed") else 2
     width = fallback if reduce == "auto" else int(BYTES[reduce])
@@ -75,7 +77,9 @@ def recipe(name: str, kind: str, parameter: str) -> tuple[Precision, Precision]:
         return stored, stored
     width = stored.compute if parameter == "auto" else int(BYTES[parameter])
     label = stored.label if parameter == "auto" else parameter.upper()
-    return stored._replace(autocast=False), Precision(width, width, width, stored.moments, 0, False, label)
+    return stored._replace(autocast=False), Precision(
+        width, width, width, stored.moments, 0, False, label
+    )
 
 
 def share(weight: Weight, ranks: int) -> int:
@@ -88,5 +92,8 @@ def divided(model: Model, tp: int) -> Model:
     if tp == 1:
         return model
     return model._replace(
-        heads=model.heads // tp, kv_heads=max(1, model.kv_heads // tp), ffn=model.ffn // tp, vocab=-(-model.vocab // tp)
+        heads=model.heads // tp,
+        kv_heads=max(1, model.kv_heads // tp),
+        ffn=model.ffn // tp,
+        vocab=-(-model.vocab // tp),
     )

@@ -13,7 +13,7 @@ from trainmem.ledger import PHASES
 from trainmem.optimizers import OPTIMIZERS, Counted
 from trainmem.precision import Precision
 from trainmem.run import Run, model_of
-from trainmem.tensors import Tape, Weight
+from trainmem.tensors import Adapter, Tape, Weight
 
 Amounts = dict[str, int]
 
@@ -49,20 +49,29 @@ def walk(run: Run) -> Step:
     model = parallel.divided(model_of(run), run.tp)
     kind = parallel.kind_of(run.sharding, run.zero, run.gpus, run.tp)
     stored, seen = parallel.recipe(run.precision, kind, run.fsdp_param)
-    shared = parallel.sharing(kind, run.zero, run.gpus // run.tp, run.precision, run.fsdp_reduce, run.bucket)
+    shared = parallel.sharing(
+        kind, run.zero, run.gpus // run.tp, run.precision, run.fsdp_reduce, run.bucket
+    )
     if run.lora_rank:
         stored, seen = (adapters.seen_by_forward(p, run.base) for p in (stored, seen))
-    adapter = adapters.adapter(run.lora_rank, run.lora_targets, run.lora_dtype, run.lora_dropout, stored)
+    adapter = adapters.adapter(
+        run.lora_rank, run.lora_targets, run.lora_dtype, run.lora_dropout, stored
+    )
     accumulate = run.grad_accum > 1 or run.gradients == "kept"
     in_replay = accumulate and shared.shards_gradients == 1
     tokens = run.micro_batch * run.seq
     tape, plan = _layer(run, model, seen, adapter, in_replay, reached=True)
     first = plan.at(0)
-    if adapter and run.checkpointing == "none":  # the embedding is frozen: nothing before the first adapter needs a gradient
+    if (
+        adapter and run.checkpointing == "none"
+    ):  # the embedding is frozen: nothing before the first adapter needs a gradient
         first = _layer(run, model, seen, adapter, in_replay, reached=False)[1].plain
     trains = adapter is None
     head = loss.head(model, seen, tokens, run.loss, trains, in_replay)
-    layer = tuple(weight._replace(width=stored.weights) if weight.trainable and trains else weight for weight in tape.weights)
+    layer = tuple(
+        weight._replace(width=stored.weights) if weight.trainable and trains else weight
+        for weight in tape.weights
+    )
     outside = tuple(outside_weights(model, stored.weights, trains))
     static, gradients = _static(run, model, stored, shared, layer, outside)
     return Step(
@@ -73,7 +82,12 @@ def walk(run: Run) -> Step:
 
 
 def _layer(
-    run: Run, model: Model, precision: Precision, adapter: adapters.Adapter | None, accumulate: bool, reached: bool
+    run: Run,
+    model: Model,
+    precision: Precision,
+    adapter: Adapter | None,
+    accumulate: bool,
+    reached: bool,
 ) -> tuple[Tape, checkpointing.Plan]:
     tape = Tape(precision, run.micro_batch * run.seq, run.seq, run.attention, adapter)
     x = tape.new(model.hidden, grad=reached)
@@ -88,14 +102,25 @@ def _elements(weights: tuple[Weight, ...]) -> int:
 def _gradient_bytes(weights: tuple[Weight, ...], shared: parallel.Sharing) -> int:
     """Bytes of the finished gradients of some weights on one GPU."""
     ranks = shared.shards_gradients
-    return sum(parallel.share(weight, ranks) * weight.width for weight in weights if weight.trainable)
+    return sum(
+        parallel.share(weight, ranks) * weight.width for weight in weights if weight.trainable
+    )
 
 
 def _static(
-    run: Run, model: Model, precision: Precision, shared: parallel.Sharing, layer: tuple[Weight, ...], outside: tuple[Weight, ...]
+    run: Run,
+    model: Model,
+    precision: Precision,
+    shared: parallel.Sharing,
+    layer: tuple[Weight, ...],
+    outside: tuple[Weight, ...],
 ) -> tuple[Amounts, int]:
     """What is there in every phase: weights, states, buffers; and the bytes of all gradients."""
-    counted: list[Counted] = [(outside[0], 1), *((w, model.layers) for w in layer), *((w, 1) for w in outside[1:])]
+    counted: list[Counted] = [
+        (outside[0], 1),
+        *((w, model.layers) for w in layer),
+        *((w, 1) for w in outside[1:]),
+    ]
     amounts: Amounts = {"weights": 0, "base_weights": 0}
     for weight, copies in counted:
         held = parallel.share(weight, shared.shards_weights)
@@ -115,7 +140,9 @@ def _static(
     return amounts, gradients
 
 
-def local_states(precision: Precision, shared: parallel.Sharing, counted: list[Counted]) -> list[Counted]:
+def local_states(
+    precision: Precision, shared: parallel.Sharing, counted: list[Counted]
+) -> list[Counted]:
     """The trainable tensors as one GPU's optimizer sees them: its share, in the format of the states."""
     ranks = shared.shards_states
     mine = []
@@ -127,15 +154,20 @@ def local_states(precision: Precision, shared: parallel.Sharing, counted: list[C
     return mine
 
 
-def _states(run: Run, precision: Precision, shared: parallel.Sharing, counted: list[Counted]) -> Amounts:
+def _states(
+    run: Run, precision: Precision, shared: parallel.Sharing, counted: list[Counted]
+) -> Amounts:
     """Optimizer states and the master copy."""
     mine = local_states(precision, shared, counted)
     optimizer = OPTIMIZERS[run.optimizer]
     amounts = {
-        key: sum(copies * size(weight, weight.width) for weight, copies in mine) for key, size in optimizer.states.items()
+        key: sum(copies * size(weight, weight.width) for weight, copies in mine)
+        for key, size in optimizer.states.items()
     }
     if precision.master:
-        amounts["master"] = sum(copies * weight.elements * precision.master for weight, copies in mine)
+        amounts["master"] = sum(
+            copies * weight.elements * precision.master for weight, copies in mine
+        )
     return amounts
 
 
@@ -153,9 +185,15 @@ def step_temporary(step: Step) -> int:
     elements = sum(copies * weight.elements for weight, copies in mine)
     if step.sharing.kind == "deepspeed":
         group = parallel.GATHERED_BY_DEEPSPEED if step.sharing.stage == 3 else elements
-        own = 0 if step.run.optimizer.startswith("adamw") else OPTIMIZERS[step.run.optimizer].step(mine)
+        own = (
+            0
+            if step.run.optimizer.startswith("adamw")
+            else OPTIMIZERS[step.run.optimizer].step(mine)
+        )
         return own + (4 * min(elements, group) if step.precision.master else 0)
-    return OPTIMIZERS[step.run.optimizer].step(mine) + (4 * elements if step.precision.master else 0)
+    return OPTIMIZERS[step.run.optimizer].step(mine) + (
+        4 * elements if step.precision.master else 0
+    )
 
 
 # The phases
@@ -228,6 +266,7 @@ def embedding_tail(step: Step) -> Amounts:
         return max(_fsdp_tails(step, amounts, size, positions), key=_total)
     done = step.model.layers * step.layer_gradients
     return amounts | {
+        "layer_input": step.first.input if step.tape.adapter else 0,  # the embedding's output, still held by its hook
         "gradients": step.gradients if step.accumulate else done,
         "head_gradients": _head_gradients(step),
         "embedding_gradient": size + (0 if step.accumulate else positions),
@@ -252,9 +291,17 @@ def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tupl
         "layer_gradients": layer * width,
         "backward_working": step.stream,
     }
-    embedding = {"gradients": done, "embedding_gradient": size + positions, "backward_working": _tail_working(step, size)}
+    embedding = {
+        "gradients": done,
+        "embedding_gradient": size + positions,
+        "backward_working": _tail_working(step, size),
+    }
     outside = sum(weight.elements for weight in step.outside if weight.trainable)
-    last = {"gradients": done, "head_gradients": outside * width, "reduce_buffer": outside * step.sharing.reduce}
+    last = {
+        "gradients": done,
+        "head_gradients": outside * width,
+        "reduce_buffer": outside * step.sharing.reduce,
+    }
     start = amounts | root | (reduce if layers > 1 else {}) | before
     return start, amounts | root | reduce | embedding, amounts | last
 
@@ -314,14 +361,22 @@ def _head_gradients(step: Step) -> int:
     tied = embedding.elements * width if step.model.tied and embedding.trainable else 0
     if step.accumulate and step.sharing.kind != "fsdp2":
         return tied
-    rest = sum(w.elements for w in step.outside if w.trainable and w.name not in ("embed_tokens", "positions"))
+    rest = sum(
+        w.elements
+        for w in step.outside
+        if w.trainable and w.name not in ("embed_tokens", "positions")
+    )
     return tied + rest * width
 
 
 def _embedding_gradient(step: Step) -> tuple[int, int]:
     """Bytes of the dense gradients of the embedding and of learned positions."""
     width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
-    sizes = [w.elements * width for w in step.outside if w.trainable and w.name in ("embed_tokens", "positions")]
+    sizes = [
+        w.elements * width
+        for w in step.outside
+        if w.trainable and w.name in ("embed_tokens", "positions")
+    ]
     return (sizes[0] if sizes else 0), sum(sizes[1:])
 
 
@@ -339,7 +394,14 @@ def _gathered(step: Step, phase: str, index: int = 0) -> Amounts:
         in_use = layer if sharing.reshard else layer * (index + 1)
         ahead = layer if sharing.reshard and index else 0
         reduce = step.layer_trainable * sharing.reduce if index < layers - 1 else 0
-        return amounts | {"gathered_layers": in_use, "prefetched_layer": ahead, "reduce_buffer": reduce}
+        return amounts | {
+            "gathered_layers": in_use,
+            "prefetched_layer": ahead,
+            "reduce_buffer": reduce,
+        }
     if sharing.reshard:
         return amounts | {"prefetched_layer": layer}
-    return amounts | {"gathered_layers": layers * layer, "prefetched_layer": layer if phase == "forward end" else 0}
+    return amounts | {
+        "gathered_layers": layers * layer,
+        "prefetched_layer": layer if phase == "forward end" else 0,
+    }

@@ -149,6 +149,18 @@ def segment(span: Span, style: Style, y: float | str, height: float | str) -> li
     ]
 
 
+def swatch(part: str, style: Style) -> Markup:
+    """A square in the colour of a part."""
+    fill = f"url(#{style.identity}-p-{part})"
+    over = "tm-hatch" if part == "overhead" else "tm-pat"
+    return element(
+        "svg",
+        element("rect", width="100%", height="100%", class_=f"tm-s--{part}"),
+        element("rect", width="100%", height="100%", class_=over, fill=fill),
+        class_="tm-swatch", aria_hidden="true",
+    )  # fmt: skip
+
+
 # Patterns
 
 _CELLS = {  # size of the cell, turn in degrees, what is in it
@@ -171,4 +183,12 @@ def _pattern(identity: str, name: str) -> Markup:
     return element(
         "pattern", Markup(drawing), id=f"{identity}-p-{name}", width=cell, height=cell,
         patternUnits="userSpaceOnUse", patternTransform=f"rotate({turn})" if turn else None,
+    )  # fmt: skip
+
+
+def definitions(identity: str) -> Markup:
+    """The patterns of one calculator; never hidden by `display`, or they would vanish from the figures."""
+    return element(
+        "svg", patterns(identity), width=0, height=0, aria_hidden="true", focusable="false",
+        style="position:absolute",
     )  # fmt: skip

@@ -24,12 +24,17 @@ def plain(step: Step, size: int) -> Factors:
     return product((size, "bytes"))
 
 
-def per_parameter(count: Callable[[Step], int], shards: Callable[[Step], int]) -> Callable[[Step, int], Factors]:
+def per_parameter(
+    count: Callable[[Step], int], shards: Callable[[Step], int]
+) -> Callable[[Step, int], Factors]:
     """Bytes a parameter x parameters / GPUs."""
 
     def formula(step: Step, size: int) -> Factors:
         parameters, ranks = count(step), shards(step)
-        return divided(product((_even(size * ranks, parameters), "bytes"), (parameters, "parameters")), (ranks, "gpus"))
+        return divided(
+            product((_even(size * ranks, parameters), "bytes"), (parameters, "parameters")),
+            (ranks, "gpus"),
+        )
 
     return formula
 
@@ -42,7 +47,10 @@ def _even(size: float, number: int) -> float:
 
 def trainable(step: Step) -> int:
     """Parameters that train, on one tensor-parallel GPU."""
-    return sum(w.elements for w in step.outside if w.trainable) + step.model.layers * step.layer_trainable
+    return (
+        sum(w.elements for w in step.outside if w.trainable)
+        + step.model.layers * step.layer_trainable
+    )
 
 
 def frozen(step: Step) -> int:
@@ -75,7 +83,9 @@ def per_token(width: Callable[[Step], tuple[int, str]]) -> Callable[[Step, int],
 
     def formula(step: Step, size: int) -> Factors:
         number, unit = width(step)
-        return product((_even(size, number * step.tokens), "bytes"), (number, unit), (step.tokens, "tokens"))
+        return product(
+            (_even(size, number * step.tokens), "bytes"), (number, unit), (step.tokens, "tokens")
+        )
 
     return formula
 
@@ -103,7 +113,10 @@ def layers_done(step: Step, size: int) -> Factors:
         return plain(step, size)
     ranks = step.sharing.shards_gradients
     each = _even(step.layer_gradients * ranks, step.layer_trainable)
-    return divided(product((done, "layers"), (each, "bytes"), (step.layer_trainable, "parameters")), (ranks, "gpus"))
+    return divided(
+        product((done, "layers"), (each, "bytes"), (step.layer_trainable, "parameters")),
+        (ranks, "gpus"),
+    )
 
 
 def vocabulary(step: Step) -> tuple[int, str]:
@@ -116,14 +129,24 @@ def hidden(step: Step) -> tuple[int, str]:
     return step.model.hidden, "hidden"
 
 
-def of_layer(step: Step) -> int:
-    """Parameters of one layer."""
-    return step.layer_elements
+def in_format(width: Callable[[Step], int]) -> Callable[[Step, int], Factors]:
+    """Bytes of a format x as many parameters as the amount holds."""
+    return lambda step, size: product((width(step), "bytes"), (size // width(step), "parameters"))
 
 
-def of_outside(step: Step) -> int:
-    """Parameters in no layer."""
-    return step.outside_elements
+def gathered_width(step: Step) -> int:
+    """Bytes of a weight as it is gathered and computed with."""
+    return step.forward.compute
+
+
+def reduced_width(step: Step) -> int:
+    """Bytes of a gradient on its way to its shard."""
+    return step.sharing.reduce
+
+
+def gradient_width(step: Step) -> int:
+    """Bytes of a gradient before it is reduced."""
+    return step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
 
 
 def of_embedding(step: Step) -> int:
@@ -132,24 +155,27 @@ def of_embedding(step: Step) -> int:
 
 
 _STATE = per_parameter(trainable, state_shards)
-_LAYER, _ROOT, _EMBEDDING = (per_parameter(count, one) for count in (of_layer, of_outside, of_embedding))
+_GATHERED, _REDUCED, _GRADIENT = (
+    in_format(width) for width in (gathered_width, reduced_width, gradient_width)
+)
+_EMBEDDING = per_parameter(of_embedding, one)
 _LOGITS = per_token(vocabulary)
 
 KINDS: dict[str, Kind] = {
     "weights": Kind("parameters", "oracle", per_parameter(trainable, weight_shards)),
     "base_weights": Kind("parameters", "qlora", per_parameter(frozen, weight_shards)),
-    "weight_casts": Kind("parameters", "pytorch-amp", plain),
-    "gathered_root": Kind("parameters", "pytorch-fsdp2", _ROOT),
-    "gathered_layers": Kind("parameters", "pytorch-fsdp2", _LAYER),
-    "prefetched_layer": Kind("parameters", "pytorch-fsdp2", _LAYER),
+    "weight_casts": Kind("parameters", "pytorch-amp", _GATHERED),
+    "gathered_root": Kind("parameters", "pytorch-fsdp2", _GATHERED),
+    "gathered_layers": Kind("parameters", "pytorch-fsdp2", _GATHERED),
+    "prefetched_layer": Kind("parameters", "pytorch-fsdp2", _GATHERED),
     "unpacked_weight": Kind("parameters", "bitsandbytes", plain),
     "gradients": Kind("gradients", "pytorch-autograd", layers_done),
     "layer_gradients": Kind("gradients", "pytorch-autograd", plain),
-    "head_gradients": Kind("gradients", "pytorch-autograd", plain),
-    "embedding_gradient": Kind("gradients", "pytorch-autograd", _EMBEDDING),
+    "head_gradients": Kind("gradients", "pytorch-autograd", _GRADIENT),
+    "embedding_gradient": Kind("gradients", "pytorch-autograd", _GRADIENT),
     "early_gradients": Kind("gradients", "liger", _EMBEDDING),
-    "reduce_buffer": Kind("gradients", "pytorch-fsdp2", _LAYER),
-    "reduce_bucket": Kind("gradients", "deepspeed", plain),
+    "reduce_buffer": Kind("gradients", "pytorch-fsdp2", _REDUCED),
+    "reduce_bucket": Kind("gradients", "deepspeed", _GRADIENT),
     "ddp_buckets": Kind("gradients", "pytorch-ddp", per_parameter(trainable, one)),
     "master": Kind("optimizer", "mixed-precision", _STATE),
     "first_moment": Kind("optimizer", "adam", _STATE),
@@ -188,14 +214,36 @@ def _row(step: Step, key: str, size: int) -> Row:
 
 def overhead_rows(extra: Overhead, allocated: int) -> Ledger:
     """The rows of what is no tensor."""
-    each = extra.communicators[0] // extra.count if extra.count else 0
+    each = extra.communicators[0] // extra.groups if extra.groups else 0
     slack = round(extra.slack[0] / allocated, 3)
     rows = (
-        Row("overhead", "fragmentation", extra.slack[0], "torch-caching-allocator", lambda: product((slack, ""), (allocated, "bytes"))),
-        Row("overhead", "workspace", extra.workspace, "cublas-workspace", lambda: product((2, ""), (extra.workspace // 2, "bytes"))),
-        Row("overhead", "context", extra.context[0], "cuda-context", lambda: product((extra.context[0], "bytes"))),
-        Row("overhead", "communicators", extra.communicators[0], "nccl", lambda: product((extra.count, "communicators"), (each, "bytes"))),
+        Row(
+            "overhead",
+            "slack",
+            extra.slack[0],
+            "torch-caching-allocator",
+            lambda: product((slack, ""), (allocated, "bytes")),
+        ),
+        Row(
+            "overhead",
+            "workspace",
+            extra.workspace,
+            "cublas-workspace",
+            lambda: product((2, ""), (extra.workspace // 2, "bytes")),
+        ),
+        Row(
+            "overhead",
+            "context",
+            extra.context[0],
+            "cuda-context",
+            lambda: product((extra.context[0], "bytes")),
+        ),
+        Row(
+            "overhead",
+            "communicators",
+            extra.communicators[0],
+            "nccl",
+            lambda: product((extra.groups, "communicators"), (each, "bytes")),
+        ),
     )
     return Ledger(row for row in rows if row.bytes)
-
-

@@ -169,12 +169,17 @@ def model_of(run: Run) -> Model:
 @lru_cache(maxsize=256)
 def _model(preset: str, given: tuple[Any, ...]) -> Model:
     entry = catalog.entry("models", preset)
-    named = {key: value for key, value in zip(DIMENSIONS, given, strict=True) if value not in ("", None)}
-    family = FAMILIES[named.get("arch", entry["arch"])]
-    values = {key: entry[key] for key in DIMENSIONS if key in entry}
+    named = {
+        key: value for key, value in zip(DIMENSIONS, given, strict=True) if value not in ("", None)
+    }
+    family = FAMILIES[str(named.get("arch", entry["arch"]))]
+    values: dict[str, Any] = {key: entry[key] for key in DIMENSIONS if key in entry}
     for key in ("attention_bias", "mlp_bias", "dropout", "attention_dropout"):
         values[key] = entry.get(key, getattr(family, key))
-    values |= {key: value == "1" if key in ("tied", "attention_bias", "mlp_bias") else value for key, value in named.items()}
+    values |= {
+        key: value == "1" if key in ("tied", "attention_bias", "mlp_bias") else value
+        for key, value in named.items()
+    }
     shape = {"layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "arch"}
     name = entry["name"] if not shape & set(named) else ""
-    return Model(name=name, **values)
+    return Model(name=str(name), **values)

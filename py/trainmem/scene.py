@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from trainmem.estimate import Report
-
 from trainmem import catalog, form, units, words
+from trainmem.estimate import Report
 from trainmem.markup import Markup, element, fill, number, stand_ins
 from trainmem.plot import Load, Style
 from trainmem.run import KEYS

@@ -156,7 +156,7 @@ class Tape:
         """y = x W^T + b. Keeps its input when W trains; under autocast that is a copy of its own."""
         columns = x.elements // self.tokens
         width = self.precision.weights
-        weights = (Weight(name, out, columns, width, self.trains),)
+        weights: tuple[Weight, ...] = (Weight(name, out, columns, width, self.trains),)
         if bias:
             weights += (Weight(name + ".bias", out, 0, width, self.trains),)
         self.weights += weights

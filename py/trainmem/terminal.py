@@ -132,17 +132,21 @@ def _bar(say: Speaker, ink: Ink) -> list[str]:
 
 
 def _phases(say: Speaker, ink: Ink) -> list[str]:
-    """The phases of a step, the peak marked, and what happens outside the step."""
+    """The device in each phase of a step, the peak marked, and tensors alone outside the step."""
     report = say.report
-    named = [(say.phase(name), size) for name, size in report.phases.items()]
-    outside = [(say.phase(name), size) for name, size in report.outside_step.items()]
-    wide = max((ink.width(name) for name, _ in named + outside), default=0)
-    peak = say.phase(report.peak_phase)
-    lines = [ink.strong(say.word("chart.phases"))]
-    for name, size in named + outside:
-        mark = "▶" if name == peak and (name, size) in named else " "
-        lines.append(f"{mark} {pad(name, wide)}  {say.size(size):>12}")
-    return lines
+    phases = {name: sum(report.parts_at(name).values()) for name in report.phases}
+    names = [say.phase(name) for name in (*phases, *report.outside_step)]
+    wide = max(ink.width(name) for name in names)
+
+    def line(name: str, size: int, mark: str = " ") -> str:
+        return f"{mark} {pad(say.phase(name), wide)}  {say.size(size):>12}"
+
+    return [
+        ink.strong(say.word("chart.phases")),
+        *(line(name, phases[name], "▶" if name == report.peak_phase else " ") for name in phases),
+        ink.strong(say.word("chart.outside")),
+        *(line(name, size) for name, size in report.outside_step.items()),
+    ]
 
 
 def _rows(say: Speaker, ink: Ink) -> list[str]:

@@ -12,8 +12,8 @@ from trainmem.ledger import PARTS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trainmem.estimate import Change, Report
-
+    from trainmem.changes import Change
+    from trainmem.estimate import Report
     from trainmem.ledger import Factor, Row
     from trainmem.link import Problem
 

@@ -8,11 +8,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from trainmem import accounts, chart, form, panels, scene, text, words
+from trainmem import accounts, form, panels, scene, text, words
 from trainmem.estimate import estimate
 from trainmem.link import Problem, link, parse
 from trainmem.markup import Markup, element, fragment
-from trainmem.plot import Style
+from trainmem.plot import Style, definitions
 from trainmem.run import KEYS, Run
 from trainmem.scene import Scene
 
@@ -154,7 +154,7 @@ def page_html(
         inside = fragment([_region(parts, name) for name in names])
     return element(
         "tm-calc",
-        chart.definitions(identity),
+        definitions(identity),
         inside,
         element("p", class_="tm-vh tm-say", role="status"),
         class_=f"tm tm-{page}",
