@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainmem import chart
 from trainmem.ledger import PARTS
-from trainmem.plot import Load, Style, round_step, scale_of, spans
+from trainmem.plot import Load, Style, definitions, round_step, scale_of, spans
 
 GIB = 2**30
 FITS = Load(
@@ -162,7 +162,7 @@ def test_patterns_exist_for_every_fill(language):
     style = Style(language, identity="calc-2")
     parts = chart.bar(FITS, style, "") + chart.key(FITS.parts, style)
     parts += chart.bars([("x", FITS.parts, True)], FITS.usable, style, scale_of(FITS))
-    defined = set(re.findall(r'id="([^"]+)"', chart.definitions("calc-2")))
+    defined = set(re.findall(r'id="([^"]+)"', definitions("calc-2")))
     assert set(re.findall(r"url\(#([^)]+)\)", parts)) <= defined
 
 
