@@ -42,6 +42,7 @@ def _report(kind="fits", **changes):
         parameters=PARAMETERS, trainable=PARAMETERS, allocated=50 * GIB, reserved=50 * GIB, device=device,
         band=lambda name: (45 * GIB, 55 * GIB), phases={"forward end": 40 * GIB, "optimizer step": 50 * GIB},
         peak_phase="optimizer step", outside_step={"load": 10 * GIB}, by_part=by_part, rows=rows,
+        parts_at=lambda name: {"parameters": 50 * GIB if name == "optimizer step" else 40 * GIB},
         verdict=verdict, changes=lambda: [change],
     )  # fmt: skip
 

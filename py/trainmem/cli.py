@@ -49,7 +49,8 @@ def query_of(texts: "Sequence[str]") -> str:
         return query
     if "://" in before:
         return ""
-    return text if "=" in text or not text else f"model={text}"
+    first = text.partition("&")[0]
+    return text if "=" in first or not first else f"model={text}"
 
 
 # Commands

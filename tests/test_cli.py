@@ -1,0 +1,259 @@
+import csv
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from trainmem import cli, text, units
+from trainmem.estimate import estimate
+from trainmem.link import link, parse
+
+FOUNDING = (
+    "model=llama-2-13b&gpus=8&zero=3&micro_batch=4&seq=2048&checkpointing=full&precision=bf16-mixed"
+)
+SMALL = "model=smollm2-135m&seq=512"
+LARGE = "model=llama-3.1-405b"
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Call the command line; return its exit code and what it printed."""
+    monkeypatch.setenv("TRAINMEM_SITE", "https://site.example/memory")
+
+    def call(*given):
+        code = cli.main(given)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["a=1&b=2"], "a=1&b=2"),
+        (["?a=1"], "a=1"),
+        (["https://x.example/workbench/?v=1&a=1#rows"], "v=1&a=1"),
+        (["file:///home/me/site/workbench/index.html?v=1&amp;a=1"], "v=1&a=1"),
+        (["https://x.example/workbench/"], ""),
+        (["a=1", "b=2"], "a=1&b=2"),
+        (["llama-2-13b"], "model=llama-2-13b"),
+        (["llama-2-13b", "gpus=8"], "model=llama-2-13b&gpus=8"),
+        ([], ""),
+    ],
+)
+def test_a_query_is_found_in_whatever_is_given(given, expected):
+    """Queries, whole links, key=value words and the name of a model are all understood."""
+    assert cli.query_of(given) == expected
+
+
+@pytest.mark.parametrize(("query", "code"), [(SMALL, 0), (LARGE, 3)])
+def test_the_exit_code_says_whether_it_fits(run, query, code):
+    """0 fits, 3 does not fit."""
+    assert run("estimate", query)[0] == code
+
+
+def test_tight_has_an_exit_code_of_its_own(run):
+    """A run whose need lies inside the headroom exits with 1."""
+    device = estimate(parse(SMALL)[0]).device
+    assert run("estimate", f"{SMALL}&usable={device + 2**20}B")[0] == 1
+
+
+def test_a_fault_exits_with_two_and_the_answer_is_printed(run):
+    """A wrong value is named on stderr, and the answer with the default is still there."""
+    code, out, err = run("estimate", f"{SMALL}&zero=9")
+    assert code == 2
+    assert "zero" in err
+    assert out == run("estimate", SMALL)[1]
+
+
+def test_estimate_may_be_left_out(run):
+    """A query as the first word is estimated."""
+    assert run(FOUNDING) == run("estimate", FOUNDING)
+
+
+def test_the_page_link_leads_to_the_same_run(run):
+    """The printed link, given back, prints the same."""
+    first = run("estimate", FOUNDING)
+    page = next(line for line in first[1].splitlines() if line.startswith("Page: "))[6:]
+    assert page.startswith("https://site.example/memory/workbench/?v=1&")
+    assert run("estimate", page) == first
+
+
+def test_the_printed_command_prints_the_same(run):
+    """The command under a report computes that report."""
+    out = run("estimate", FOUNDING)[1]
+    command = next(line for line in out.splitlines() if line.startswith("Command: "))
+    assert run("estimate", command.split('"')[1])[1] == out
+
+
+def test_figures_are_those_of_the_estimator(run):
+    """Each total in the terminal is the estimator's, through the formatting that the page uses."""
+    report = estimate(parse(FOUNDING)[0])
+    out = run("estimate", FOUNDING)[1]
+    phases = [sum(report.parts_at(name).values()) for name in report.phases]
+    for size in (report.allocated, report.reserved, report.device, *phases):
+        assert units.size_text(size) in out
+    for row in report.rows:
+        assert units.size_text(row.bytes, decimals=2) in out
+
+
+def test_json_says_the_same_as_the_estimator(run):
+    """JSON holds the estimator's bytes."""
+    code, out, _ = run("estimate", FOUNDING, "--json")
+    found, report = json.loads(out), estimate(parse(FOUNDING)[0])
+    assert found["device"]["expected"] == report.device
+    assert found["parts"] == report.by_part
+    assert sum(row["bytes"] for row in found["rows"]) == report.device
+    assert code == cli.EXIT_CODES[report.verdict.kind]
+
+
+def test_csv_and_markdown_have_every_row(run):
+    """Both tables have as many rows as the ledger."""
+    rows = estimate(parse(FOUNDING)[0]).rows
+    assert len(list(csv.DictReader(io.StringIO(run(FOUNDING, "--csv")[1])))) == len(rows)
+    lines = run(FOUNDING, "--markdown")[1].splitlines()
+    assert len([line for line in lines if line.startswith("| ")]) == len(rows) + 3
+
+
+def test_svg_is_written_to_a_file(run, tmp_path):
+    """--svg writes a well-formed drawing, and the report is printed as well."""
+    path = tmp_path / "bar.svg"
+    code, out, err = run("estimate", SMALL, "--svg", str(path))
+    assert ET.fromstring(path.read_text("utf-8")).tag.endswith("svg")
+    assert (code, err) == (0, "")
+    assert out == run("estimate", SMALL)[1]
+
+
+def test_svg_may_go_to_standard_output(run):
+    """--svg - prints the drawing alone."""
+    assert ET.fromstring(run("estimate", SMALL, "--svg", "-")[1]).tag.endswith("svg")
+
+
+def test_a_file_that_cannot_be_written_is_a_sentence(run, tmp_path):
+    """A path that does not exist is named, and nothing is raised."""
+    code, _, err = run("estimate", SMALL, "--svg", str(tmp_path / "no" / "bar.svg"))
+    assert code == 2
+    assert "bar.svg" in err
+
+
+def test_compare_shows_two_runs(run):
+    """Two runs stand side by side with what differs and both links."""
+    code, out, _ = run("compare", SMALL, f"{SMALL}&optimizer=sgd")
+    assert code == 0
+    assert "adamw" in out
+    assert "B: https://site.example/memory/workbench/?v=1&" in out
+
+
+def test_link_prints_the_canonical_link(run):
+    """The link of a run holds only what differs from the defaults."""
+    assert run("link", "seq=2k", "gpus=8")[1].strip().endswith("workbench/?v=1&gpus=8")
+
+
+@pytest.mark.parametrize("language", ["ur", "bn"])
+def test_other_languages_have_the_same_figures(run, language):
+    """A translated report has the English one's figures, and its link leads to that language."""
+    report = estimate(parse(FOUNDING)[0])
+    out = run("estimate", FOUNDING, "--lang", language)[1]
+    assert units.size_text(report.device) in out
+    assert f"memory/{language}/workbench/?" in out
+
+
+@pytest.mark.parametrize("command", ["models", "gpus", "optimizers"])
+def test_lists_can_be_filtered(run, command):
+    """A list has a head and rows; a filter that nothing matches is a fault."""
+    assert len(run(command)[1].splitlines()) > 3
+    code, out, err = run(command, "no such thing")
+    assert (code, out) == (2, "")
+    assert "no such thing" in err
+
+
+@pytest.mark.parametrize(
+    "noise",
+    ["model=nope", "gpus=-3", "seq=1e99", "tp=3", "zero=9", "seq=1&seq=2", "%00", "<script>=1",
+     "\u202emodel=x", "a" * 100_000, "=&&==&", "model=%ff%fe"],
+    ids=lambda text: text[:12].encode("unicode_escape").decode(),
+)  # fmt: skip
+def test_noise_never_raises(run, noise):
+    """Whatever is given, there is an answer, a sentence and the exit code for bad input."""
+    code, out, err = run("estimate", noise)
+    assert code == 2
+    assert out
+    assert err
+    assert all(sign.isprintable() or sign == "\n" for sign in err)
+
+
+def test_text_of_a_report_is_what_the_command_prints(run):
+    """The package's own Markdown is the command's."""
+    report = estimate(parse(SMALL)[0])
+    page = cli.page_link(link(report.run))
+    assert run(SMALL, "--markdown")[1] == text.markdown(report, page)
+
+
+@pytest.mark.cpython
+def test_help_lists_every_key(monkeypatch, capsys):
+    """`estimate --help` explains each key of a query."""
+    monkeypatch.setattr(sys, "argv", ["trainmem", "estimate", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert "checkpointing" in out
+    assert "micro_batch" in out
+
+
+@pytest.mark.cpython
+def test_the_module_is_the_command():
+    """`python -m trainmem` works, in a pipe, without colour."""
+    found = subprocess.run(
+        [sys.executable, "-m", "trainmem", "estimate", SMALL],
+        capture_output=True, check=False, text=True, encoding="utf-8", env=_environment(),
+    )  # fmt: skip
+    assert found.returncode == 0
+    assert found.stdout.startswith("Fits.")
+    assert "\x1b" not in found.stdout
+
+
+@pytest.mark.cpython
+def test_a_closed_pipe_is_no_error():
+    """A reader that goes away early, such as `head`, leaves no traceback."""
+    code = "import sys, subprocess; p = subprocess.Popen(sys.argv[1:], stdout=-1, stderr=-1); "
+    code += "p.stdout.close(); print(p.stderr.read().decode()); sys.exit(p.wait())"
+    found = subprocess.run(
+        [sys.executable, "-c", code, sys.executable, "-m", "trainmem", "models"],
+        capture_output=True, check=False, text=True, env=_environment(),
+    )  # fmt: skip
+    assert "Traceback" not in found.stdout
+
+
+def _environment(**more):
+    source = str(Path(cli.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": source, "PYTHONIOENCODING": "utf-8", **more}
+
+
+def _median_seconds(*command):
+    taken = []
+    for _ in range(15):
+        start = time.perf_counter()
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env=_environment())
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+@pytest.mark.slow
+@pytest.mark.cpython
+def test_one_call_takes_at_most_six_bare_starts(tmp_path):
+    """A call of the command line takes at most six times `python -c pass` in a bare environment."""
+    import venv
+
+    venv.create(tmp_path, with_pip=False)
+    python = str(tmp_path / ("Scripts" if os.name == "nt" else "bin") / "python")
+    bare = _median_seconds(python, "-c", "pass")
+    assert _median_seconds(python, "-m", "trainmem", "estimate", FOUNDING) <= 6 * bare
