@@ -72,9 +72,10 @@ def _card(load: Load, style: Style, scale: float) -> list[Markup]:
     if load.limit is None or load.limit >= load.usable:
         return [outline]
     limit = 100 * load.limit / scale
+    kept_from = min(100 * max(load.limit, load.total) / scale, capacity)
     fill = f"url(#{style.identity}-p-headroom)"
     return [
-        rect(style, limit, capacity, TOP, THICK, class_="tm-headroom", fill=fill),
+        rect(style, kept_from, capacity, TOP, THICK, class_="tm-headroom", fill=fill),
         outline,
         vertical(style, limit, TOP, BOTTOM, "tm-limit"),
     ]

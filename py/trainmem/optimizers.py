@@ -73,7 +73,7 @@ def largest(number: int) -> Callable[[Sequence[Counted]], int]:
 
 def neighbours(weights: Sequence[Counted]) -> int:
     """Adafactor's loop: the update of one tensor is still held while the next one's is made."""
-    sizes = [weight.elements * weight.width for weight, _ in weights if weight.columns]
+    sizes = [weight.elements * weight.width for weight, _ in weights]
     pairs = [a + b for a, b in pairwise(sizes)]
     return max(pairs, default=max(sizes, default=0))
 

@@ -116,11 +116,7 @@ def _static(
     outside: tuple[Weight, ...],
 ) -> tuple[Amounts, int]:
     """What is there in every phase: weights, states, buffers; and the bytes of all gradients."""
-    counted: list[Counted] = [
-        (outside[0], 1),
-        *((w, model.layers) for w in layer),
-        *((w, 1) for w in outside[1:]),
-    ]
+    counted = in_model_order(layer, outside, model.layers)
     amounts: Amounts = {"weights": 0, "base_weights": 0}
     for weight, copies in counted:
         held = parallel.share(weight, shared.shards_weights)
@@ -138,6 +134,15 @@ def _static(
         elements = min(shared.bucket, sum(c * w.elements for w, c in counted if w.trainable))
         amounts["reduce_bucket"] = elements * precision.gradients
     return amounts, gradients
+
+
+def in_model_order(
+    layer: tuple[Weight, ...], outside: tuple[Weight, ...], layers: int
+) -> list[Counted]:
+    """Every parameter tensor as the model lists them: the embedding, each layer with its norms last, the rest."""
+    products = [(w, layers) for w in layer if w.matmul]
+    norms = [(w, layers) for w in layer if not w.matmul]
+    return [(outside[0], 1), *products, *norms, *((w, 1) for w in outside[1:])]
 
 
 def local_states(
@@ -178,9 +183,7 @@ def step_temporary(step: Step) -> int:
     """
     if step.run.offload == "optimizer":
         return 0
-    counted: list[Counted] = [
-        (step.outside[0], 1), *((w, step.model.layers) for w in step.layer), *((w, 1) for w in step.outside[1:])
-    ]  # fmt: skip
+    counted = in_model_order(step.layer, step.outside, step.model.layers)
     mine = local_states(step.precision, step.sharing, counted)
     elements = sum(copies * weight.elements for weight, copies in mine)
     if step.sharing.kind == "deepspeed":
@@ -266,7 +269,9 @@ def embedding_tail(step: Step) -> Amounts:
         return max(_fsdp_tails(step, amounts, size, positions), key=_total)
     done = step.model.layers * step.layer_gradients
     return amounts | {
-        "layer_input": step.first.input if step.tape.adapter else 0,  # the embedding's output, still held by its hook
+        "layer_input": step.first.input
+        if step.tape.adapter
+        else 0,  # the embedding's output, still held by its hook
         "gradients": step.gradients if step.accumulate else done,
         "head_gradients": _head_gradients(step),
         "embedding_gradient": size + (0 if step.accumulate else positions),
@@ -280,7 +285,7 @@ def _tail_working(step: Step, size: int) -> int:
 
 
 def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tuple[Amounts, ...]:
-    """FSDP2: the first layer's gradients before their reduction, the embedding's gradient, the root's reduction."""
+    """FSDP2: the first layer's gradients before their reduction, the embedding's, the root's as they are sent and received."""
     layers, layer, width = step.model.layers, step.layer_trainable, step.forward.weights
     done = step.gradients if step.accumulate else layers * step.layer_gradients
     root = {"gathered_root": step.outside_elements * width, "head_gradients": _head_gradients(step)}
@@ -297,13 +302,17 @@ def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tupl
         "backward_working": _tail_working(step, size),
     }
     outside = sum(weight.elements for weight in step.outside if weight.trainable)
-    last = {
+    sent = outside * step.sharing.reduce
+    before_copy = {"gradients": done, "head_gradients": outside * width, "reduce_buffer": sent}
+    received = {
         "gradients": done,
-        "head_gradients": outside * width,
-        "reduce_buffer": outside * step.sharing.reduce,
+        "embedding_gradient": size,
+        "reduce_buffer": sent + sent // step.sharing.ranks,
     }
     start = amounts | root | (reduce if layers > 1 else {}) | before
-    return start, amounts | root | reduce | embedding, amounts | last
+    return (
+        start, amounts | root | reduce | embedding, amounts | before_copy, amounts | received,
+    )  # fmt: skip
 
 
 def optimizer_step(step: Step) -> Amounts:
