@@ -116,5 +116,10 @@
       });
     },
   };
-  window.tmKernel ??= kernel;
+  window.tmKernel = kernel;
+
+  // An address with a query needs Python for what it shows: begin while the page is still read.
+  // (The theme's search adds ?h=, which asks for nothing.)
+  const keys = [...new URLSearchParams(location.search).keys()];
+  if (keys.some((key) => key !== "h")) kernel.start().catch(() => {});
 })();
