@@ -14,10 +14,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from trainmem import words
+from trainmem import arguments, words
+from trainmem.arguments import Asked
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
     from trainmem.estimate import Report
@@ -67,11 +67,11 @@ def _complain(problems: "list[Problem]", language: str) -> None:
         print(problem.sentence(language), file=sys.stderr)
 
 
-def _estimate(asked: "Namespace") -> int:
+def _estimate(asked: Asked) -> int:
     from trainmem.estimate import estimate
     from trainmem.link import link
 
-    run, problems = _read(asked.query)
+    run, problems = _read(asked.given)
     report = estimate(run)
     page = page_link(link(run), asked.lang)
     if asked.svg:
@@ -82,7 +82,7 @@ def _estimate(asked: "Namespace") -> int:
     return BAD_INPUT if problems else EXIT_CODES[report.verdict.kind]
 
 
-def _shown(report: "Report", page: str, problems: "list[Problem]", asked: "Namespace") -> str:
+def _shown(report: "Report", page: str, problems: "list[Problem]", asked: Asked) -> str:
     """The report in the form that was asked for."""
     from trainmem import text
 
@@ -122,14 +122,14 @@ def _write(path: str, content: str) -> None:
         file.write(content)
 
 
-def _compare(asked: "Namespace") -> int:
+def _compare(asked: Asked) -> int:
     from trainmem.estimate import estimate
     from trainmem.link import link
     from trainmem.terminal import compare
 
     runs: list[Run] = []
     problems: list[Problem] = []
-    for query in (asked.a, asked.b):
+    for query in asked.given:
         run, found = _read([query])
         runs.append(run)
         problems += found
@@ -140,21 +140,22 @@ def _compare(asked: "Namespace") -> int:
     return BAD_INPUT if problems else 0
 
 
-def _link(asked: "Namespace") -> int:
+def _link(asked: Asked) -> int:
     from trainmem.link import link
 
-    run, problems = _read(asked.query)
+    run, problems = _read(asked.given)
     print(page_link(link(run), asked.lang))
     _complain(problems, asked.lang)
     return BAD_INPUT if problems else 0
 
 
-def _listed(asked: "Namespace") -> int:
+def _listed(asked: Asked) -> int:
     from trainmem import listings
 
-    rows = listings.LISTS[asked.command](asked.filter.lower(), asked.lang)
+    wanted = "".join(asked.given)
+    rows = listings.LISTS[asked.command](wanted.lower(), asked.lang)
     if not rows:
-        print(words.text("list.none", asked.lang, given=asked.filter), file=sys.stderr)
+        print(words.text("list.none", asked.lang, given=wanted), file=sys.stderr)
         return BAD_INPUT
     from trainmem.terminal import aligned
 
@@ -171,79 +172,28 @@ COMMANDS = {
     "optimizers": _listed,
 }
 
-# Arguments
-
-
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser, RawDescriptionHelpFormatter
-
-    parser = ArgumentParser(
-        prog="trainmem",
-        description="What training a neural network costs in GPU memory.",
-        epilog="Exit codes: 0 fits, 1 tight, 3 does not fit, 2 the input had a fault.\n"
-        "Keys of a query: trainmem estimate --help",
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def command(name: str, summary: str, epilog: str = "") -> "ArgumentParser":
-        made = commands.add_parser(
-            name,
-            help=summary,
-            description=summary,
-            epilog=epilog,
-            formatter_class=RawDescriptionHelpFormatter,
-        )
-        made.add_argument("--lang", choices=words.languages, default="en", help="language")
-        return made
-
-    asked = command("estimate", "memory of one run, and whether it fits", _keys())
-    asked.add_argument("query", nargs="*", help="key=value ..., a query string, or a page link")
-    forms = asked.add_mutually_exclusive_group()
-    for form in ("json", "markdown", "csv"):
-        forms.add_argument(
-            f"--{form}", dest="form", action="store_const", const=form, help=f"as {form}"
-        )
-    asked.add_argument("--svg", metavar="FILE", default="", help="also write the bar (- prints it)")
-    asked = command("compare", "two runs side by side")
-    asked.add_argument("a", help="a query or link")
-    asked.add_argument("b", help="another")
-    command("link", "the page link of a run").add_argument("query", nargs="*", help="as above")
-    for name in ("models", "gpus", "optimizers"):
-        made = command(name, f"the {name} that are known by name")
-        made.add_argument("filter", nargs="?", default="", help="show names with this in them")
-    return parser
-
-
-def _keys() -> str:
-    """All keys with their one-line help, for the end of `estimate --help`."""
-    if not {"-h", "--help"} & set(sys.argv):
-        return ""
-    from trainmem.run import KEYS
-
-    lines = [f"  {name:<18} {words.text(f'help.{name}')}" for name in KEYS]
-    return "keys:\n" + "\n".join(lines)
-
-
-def _arguments(given: "Sequence[str]") -> "Namespace":
-    """The arguments; where no command is named, what is given is a query to estimate."""
-    first = given[0] if given else "--help"
-    named = first in COMMANDS or first in ("-h", "--help")
-    return _parser().parse_args(list(given or ["--help"]) if named else ["estimate", *given])
-
 
 def main(given: "Sequence[str] | None" = None) -> int:
     """Run one command and return its exit code."""
-    asked = _arguments(sys.argv[1:] if given is None else given)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
     try:
-        code = COMMANDS[asked.command](asked)
+        code = _run(arguments.read(list(sys.argv[1:] if given is None else given)))
         sys.stdout.flush()
+    except arguments.UsageError as error:
+        print(f"trainmem: {error}", file=sys.stderr)
+        return BAD_INPUT
     except BrokenPipeError:  # the reader of a pipe has gone, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"trainmem: {error.filename}: {error.strerror}", file=sys.stderr)
         return BAD_INPUT
     return code
+
+
+def _run(asked: Asked) -> int:
+    if asked.help:
+        print(arguments.usage(asked.command) if asked.command else arguments.overview(), end="")
+        return 0
+    return COMMANDS[asked.command](asked)
