@@ -106,7 +106,7 @@ def _names(segments: list[Span], style: Style, capacity: float | None) -> list[M
         if span.width < NAMELESS:
             continue
         label = _label(span, style)
-        width = CHARACTER * len(label)
+        width = CHARACTER * sum(character.isprintable() for character in label)
         middle = _middle(span, capacity)
         centre = max(middle, taken + width / 2)
         if width <= OVERHANG * span.width and centre - middle <= 1:

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from trainmem import text
+from trainmem import text, units
 from trainmem.estimate import estimate
 from trainmem.link import parse
 
@@ -44,9 +44,7 @@ def test_link_shows_the_figures_of_the_command_line(base, page):
     say(page, verdict(FOUNDING))
 
     report = estimate(parse(FOUNDING)[0])
-    shown = re.findall(r"\d+\.\d\d", calc.locator(".tm-ledger").first.inner_text())
-    from trainmem import units
-
+    shown = re.findall(r"<?\d+\.\d\d", calc.locator(".tm-ledger").first.inner_text())
     for row in report.rows:
         assert units.gib(row.bytes, 2) in shown
     assert page.locator("[name=model]").input_value() == "llama-2-13b"
