@@ -60,13 +60,25 @@ def test_the_peak_phase_is_named_and_marked():
     assert [line for line in shown.splitlines() if line.startswith("▶ Optimizer step")]
 
 
+def _bar_of(report):
+    shown = terminal.terminal(report, "https://page", "command")
+    return next(line for line in shown.splitlines() if line.startswith("█"))
+
+
 def test_the_bar_has_a_column_for_each_share_and_a_stroke_for_the_card():
     """Parts are drawn in proportion, in one line, and the card's memory is a stroke after them."""
-    shown = terminal.terminal(_report(), "https://page", "command")
-    bar = next(line for line in shown.splitlines() if "│" in line)
+    bar = _bar_of(_report())
     assert bar.count("█") == pytest.approx(1.5 * bar.count("▒"), abs=1)
     assert bar.count("·") == 1
     assert bar.index("│") > bar.rindex("·")
+
+
+def test_what_does_not_fit_goes_beyond_the_stroke():
+    """Where a run needs more than the card has, the stroke stands inside the bar, in proportion."""
+    report = _report("over")
+    report.verdict.usable = report.device // 2
+    bar = _bar_of(report)
+    assert bar.index("│") == pytest.approx(len(bar) / 2, abs=1)
 
 
 @pytest.mark.parametrize(

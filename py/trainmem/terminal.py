@@ -1,5 +1,6 @@
 """A report for a terminal: the verdict, a bar of characters, and columns that line up."""
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from trainmem.ledger import PARTS
@@ -10,7 +11,15 @@ if TYPE_CHECKING:
     from trainmem.estimate import Report
 
 BAR = 64  # columns of the bar
-FILLS = {"parameters": "█", "gradients": "▓", "optimizer": "▒", "activations": "░", "overhead": "·"}
+FILLS = {
+    "parameters": "█",
+    "gradients": "▓",
+    "optimizer": "▒",
+    "activations": "░",
+    "overhead": "·",
+    "free": " ",
+    "usable": "│",
+}
 
 COLORS = {"parameters": 34, "gradients": 36, "optimizer": 31, "activations": 33, "overhead": 37}
 VERDICTS = {"fits": 32, "tight": 33, "over": 31}
@@ -33,7 +42,7 @@ class Ink:
 
     def part(self, part: str, text: str) -> str:
         """Text in the colour of a part of the memory."""
-        return self._styled(text, COLORS[part])
+        return self._styled(text, COLORS[part]) if part in COLORS else text
 
     def verdict(self, kind: str, text: str) -> str:
         """Text in the colour of a verdict."""
@@ -110,25 +119,24 @@ def _head(say: Speaker, ink: Ink) -> list[str]:
 
 
 def _bar(say: Speaker, ink: Ink) -> list[str]:
-    """The five parts on one line, with the usable memory as a stroke, and what each fill means."""
+    """The five parts on one line, a stroke where the card's memory ends, and what each fill means."""
     report = say.report
     usable = report.verdict.usable or 0
-    scale = max(report.device, usable) * 1.02 or 1
+    scale = max(report.device, usable) * 1.02
     parts = {part: size for part, size in report.by_part.items() if size > 0}
     widths = shares(list(parts.values()), BAR * report.device / scale)
-    drawn = "".join(
-        ink.part(part, FILLS[part] * width) for part, width in zip(parts, widths, strict=True)
-    )
-    blank = " " * (BAR - sum(widths))
+    columns = [part for part, width in zip(parts, widths, strict=True) for _ in range(width)]
+    columns += ["free"] * (BAR - len(columns))
     if usable:
-        at = round(BAR * usable / scale)
-        rest = max(at - sum(widths), 0)
-        blank = " " * rest + "│" + f" {say.size(usable)}"
-    legend = "  ".join(
+        columns[min(round(BAR * usable / scale), BAR - 1)] = "usable"
+    legend = [
         f"{ink.part(part, FILLS[part])} {say.word(f'part.{part}')} {say.size(size)}"
         for part, size in parts.items()
-    )
-    return [(drawn + blank).rstrip(), legend]
+    ]
+    if usable:
+        legend.append(f"{FILLS['usable']} {say.word('level.usable')} {say.size(usable)}")
+    drawn = (ink.part(part, FILLS[part] * len(list(run))) for part, run in groupby(columns))
+    return ["".join(drawn).rstrip(), "  ".join(legend)]
 
 
 def _phases(say: Speaker, ink: Ink) -> list[str]:
