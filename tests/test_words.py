@@ -5,7 +5,10 @@ import warnings
 import pytest
 
 from trainmem import words
+from trainmem.estimate import estimate
 from trainmem.ledger import PARTS, PHASES
+from trainmem.link import parse
+from trainmem.rows import KINDS
 from trainmem.run import GROUPS, KEYS
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -17,6 +20,7 @@ EXPECTED = [
     *(f"part.{part}" for part in PARTS),
     *(f"phase.{phase.replace(' ', '_')}" for phase in PHASES),
     *(f"verdict.{kind}" for kind in ("fits", "tight", "over", "unknown")),
+    *(f"{kind}.{key}" for key in KINDS for kind in ("row", "why")),
     *sorted({f"unit.{key.unit}" for key in KEYS.values() if key.unit}),
 ]
 
@@ -25,6 +29,23 @@ EXPECTED = [
 def test_english_has_a_text_for_each_part_of_the_interface(key):
     """Settings, groups, parts, phases and verdicts all have a name in English."""
     assert key in words.table("en")
+
+
+@pytest.mark.parametrize("language", words.languages)
+@pytest.mark.parametrize(
+    "query",
+    ["", "gpus=8&zero=3", "gpus=8&zero=2&sharding=deepspeed", "gpus=8", "tp=2", "model=gpt2", "lora_rank=8&base=nf4"],
+)  # fmt: skip
+def test_formulas_and_changes_are_said_in_each_language(query, language):
+    """No unit of a formula, no row and no change of common runs lacks its word."""
+    report = estimate(parse(query)[0])
+    rows = [row for phase in report.phases for row in report.rows_at(phase)]
+    units = {factor.unit for row in rows for factor in row.factors() if factor.unit}
+    wanted = [
+        *(f"unit.{unit}" for unit in units),
+        *(f"change.{one.key}" for one in report.changes()),
+    ]
+    assert [key for key in wanted if key not in words.table(language)] == []
 
 
 @pytest.mark.parametrize("language", ["ur", "bn"])
