@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SITE = ROOT / "site"
+NEW = CACHE / "site"  # built there and moved when all went well, so the site is never half there
 LANGUAGES = ("en", "ur", "bn")
 OWN = ("assets/css", "assets/fonts", "js")  # one copy serves every language
 FONTS = (
@@ -56,6 +57,7 @@ def build() -> bool:
             _pages(language)
     with step("add fonts and the browser's Python"):
         _finish()
+        _swap()
     stamp.set()
     return True
 
@@ -78,7 +80,9 @@ def _pages(language: str) -> None:
             f"DOCS_{code}": str(pages(language)),
         }
     try:
-        run([PYTHON, "-m", "mkdocs", "build", "-q", "-f", _config(language)], env=env)
+        target = NEW if language == "en" else NEW / language
+        mkdocs: list[str | Path] = [PYTHON, "-m", "mkdocs", "build", "-q", "-d", target]
+        run([*mkdocs, "-f", _config(language)], env=env)
     except StepError as error:
         raise StepError(_sentences(str(error))) from error
 
@@ -110,13 +114,25 @@ def marked(page: str) -> str:
 def _finish() -> None:
     for language in LANGUAGES[1:]:
         for name in OWN:
-            shutil.rmtree(SITE / language / name, ignore_errors=True)
-    (SITE / "assets/fonts").mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(NEW / language / name, ignore_errors=True)
+    (NEW / "assets/fonts").mkdir(parents=True, exist_ok=True)
     for font in FONTS:
         family = next(name for name in FAMILIES if font.startswith(f"{name}-"))
         name = f"{font}.woff2"
         source = ROOT / "node_modules/@fontsource" / family / "files" / name
-        shutil.copyfile(source, SITE / "assets/fonts" / name)
+        shutil.copyfile(source, NEW / "assets/fonts" / name)
     shim = ROOT / "node_modules/iframe-worker/shim/index.js"
-    shutil.copyfile(shim, SITE / "js/iframe-worker-shim.js")
-    runtime.install(SITE)
+    shutil.copyfile(shim, NEW / "js/iframe-worker-shim.js")
+    for family in FAMILIES:
+        licence = ROOT / "node_modules/@fontsource" / family / "LICENSE"
+        shutil.copyfile(licence, NEW / "assets/fonts" / f"{family}-LICENSE.txt")
+    runtime.install(NEW)
+
+
+def _swap() -> None:
+    old = CACHE / "site-old"
+    shutil.rmtree(old, ignore_errors=True)
+    if SITE.exists():
+        SITE.rename(old)
+    NEW.rename(SITE)
+    shutil.rmtree(old, ignore_errors=True)

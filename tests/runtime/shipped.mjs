@@ -11,7 +11,8 @@ const python = await loadPyodide({
   stdLibURL: `${site}/py/stdlib.zip`,
   lockFileContents: { info: lock.info, packages: {} },
 });
-python.unpackArchive(new Uint8Array(readFileSync(`${site}/py/trainmem.zip`)).buffer, "zip");
+const packages = { extractDir: "/lib/python3.14/site-packages" };
+python.unpackArchive(new Uint8Array(readFileSync(`${site}/py/trainmem.zip`)).buffer, "zip", packages);
 for (const mount of mounts) {
   const [folder, place] = mount.split("=");
   python.FS.mkdirTree(place);

@@ -150,12 +150,14 @@ def test_query_with_a_problem_is_refused():
 CONFIG = """
 site_name: Test
 plugins: []
-theme: null
+theme: {name: mkdocs}
 markdown_extensions:
   pymdownx.superfences:
     custom_fences:
-      - {name: calc, class: tm, format: !!python/name:sitebuild.fence.calculator,
-         validator: !!python/name:sitebuild.fence.validate}
+      - name: calc
+        class: tm
+        format: !!python/name:sitebuild.fence.calculator
+        validator: !!python/name:sitebuild.fence.validate
   sitebuild.fence: {language: en}
 """
 

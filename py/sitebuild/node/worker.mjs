@@ -3,6 +3,7 @@
 import { loadPyodide } from "pyodide";
 import createPyodideModule from "pyodide/pyodide.asm.mjs";
 
+const PACKAGES = "/lib/python3.14/site-packages";
 const TYPES = { wasm: "application/wasm" };
 const network = self.fetch.bind(self);
 
@@ -49,7 +50,7 @@ async function boot(home, files) {
     packageBaseUrl: home,
   });
   const archive = await (await opened.get("trainmem.zip")).arrayBuffer();
-  python.unpackArchive(archive, "zip");
+  python.unpackArchive(archive, "zip", { extractDir: PACKAGES });
   self.fetch = network;
   return { respond: python.pyimport("trainmem.view").respond };
 }
