@@ -143,6 +143,8 @@ def _read_choice(key: Key, given: str) -> str:
     if given in key.choices:
         return given
     near = get_close_matches(given.lower()[:LONGEST_SHOWN], key.choices, 1, 0.5)
+    if not near and given.isdecimal() and key.choices[-1].isdecimal():  # beyond the last stage
+        near = [key.choices[-1]]
     allowed = ", ".join(choice for choice in key.choices if choice)
     raise _RejectedError(
         "bad_value", nearest=near[0] if near else key.default or key.choices[1], allowed=allowed
@@ -240,4 +242,6 @@ def _shown(text: Any) -> str:
         c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for c in str(text)[: LONGEST_SHOWN + 1]
     )
+    if not visible:
+        return "“”"  # an empty value is still seen in its sentence
     return visible if len(visible) <= LONGEST_SHOWN else visible[:LONGEST_SHOWN] + "…"

@@ -42,7 +42,9 @@ def per_parameter(
 def _even(size: float, number: int) -> float:
     """Bytes each, without the noise of a padded last shard."""
     each = size / max(1, number)
-    return round(each) if each > 100 or abs(each - round(each)) < 0.01 else round(each, 2)
+    if each > 100 or abs(each - round(each)) < 0.01:
+        return round(each)
+    return round(each, 2 if each >= 1 else 4)
 
 
 def trainable(step: Step) -> int:
