@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -20,6 +21,18 @@ CACHE = ROOT / ".cache"
 
 class StepError(Exception):
     """A step that cannot be done; its text is one sentence for the person at the keyboard."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other process of this project is in here (where the system can lock files)."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "lock").open("w") as file:
+        if importlib.util.find_spec("fcntl"):
+            import fcntl  # noqa: PLC0415  (not on every system)
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

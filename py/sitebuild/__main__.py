@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from devtools.steps import StepError, step
+from devtools.steps import StepError, alone, step
 from sitebuild import archive, site
 
 
 def main(arguments: list[str]) -> int:
     try:
-        if not site.build():
+        with alone():
+            made = site.build()
+        if not made:
             print("the site is up to date")
         if arguments[:1] == ["zip"]:
             with step(f"write {arguments[1]}"):
