@@ -71,7 +71,7 @@ def formula(scene: Scene, factors: tuple[Factor, ...]) -> Markup | None:
     text = []
     for factor in factors:
         sign = f" {factor.operator} " if factor.operator else ""
-        figure, unit = units.factor(factor.value, factor.unit)
+        figure, unit = units.factor(factor.value, factor.unit, scene.style.units)
         text.append(sign + figure)
         if unit:
             text += [" ", element("bdi", scene.word(f"unit.{unit}"), class_="u")]

@@ -76,7 +76,7 @@ class Speaker:
         return " ".join(self._factor(factor) for factor in row.factors())
 
     def _factor(self, factor: "Factor") -> str:
-        value, name = units.factor(factor.value, factor.unit)
+        value, name = units.factor(factor.value, factor.unit, self.units)
         unit = self.word(f"unit.{name}") if name else ""
         return " ".join(filter(None, (factor.operator, value, unit)))
 

@@ -98,11 +98,14 @@ def number(value: float) -> str:
 plain = number
 
 
-def factor(value: float, unit: str) -> tuple[str, str]:
-    """A factor of a formula: exact while it is short, else in three figures; large sizes in MiB or GiB."""
-    if unit == "bytes" and value >= 10**6:
-        return (gib(value, 2), "GiB") if value >= GIB else (fixed(value / (1 << 20), 1), "MiB")
-    return (number(value) if value < 10**6 else count(value)), unit
+def factor(value: float, unit: str, units: str = "gib") -> tuple[str, str]:
+    """A factor of a formula: exact while it is short, else in three figures; sizes in the reader's units."""
+    if unit != "bytes" or value < 10**6:
+        return (number(value) if value < 10**6 else count(value)), unit
+    if value >= GIB:
+        return amount(value, units, 2)
+    scale, name = (1 << 20, "MiB") if units == "gib" else (10**6, "MB")
+    return fixed(value / scale, 1), name
 
 
 def percent(fraction: float, decimals: int = 0) -> str:

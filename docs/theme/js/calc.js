@@ -3,7 +3,8 @@
 // Python is up, and whenever it fails, the numbers that stand there stay.
 (() => {
   const BUSY_AFTER = 150; // ms without an answer until the page says that it is calculating
-  const REST_AFTER = 120; // ms of quiet until the slower regions follow
+  const REST_AFTER = 120; // ms of quiet until the address and the slower regions follow: writing an
+  // address takes longer than computing what stands behind it, and engines refuse to do it too often
   const SAY_AFTER = 400; // ms of quiet until a screen reader hears the result
   const COPIED_FOR = 2000;
 
@@ -116,7 +117,7 @@
     #edit(key, value, push = false) {
       this.#edits.set(key, value);
       this.#push ||= push;
-      this.#ask({ edited: key, stage: "first", write: true });
+      this.#ask({ edited: key, stage: "first" });
     }
 
     #ask(request) {
@@ -182,11 +183,11 @@
       if (request.stage === "rest") return;
       if (reply.title) document.title = reply.title;
       this.#fill(reply, request.edited);
-      if (request.write) this.#write();
-      if (request.stage === "first") {
-        const rest = () => this.#ask({ edited: request.edited, stage: "rest" });
-        this.#timers.rest = setTimeout(rest, REST_AFTER);
-      }
+      if (request.stage !== "first") return request.write && this.#write();
+      this.#timers.rest = setTimeout(() => {
+        this.#write();
+        this.#ask({ edited: request.edited, stage: "rest" });
+      }, REST_AFTER);
     }
 
     #put(name, html) {
