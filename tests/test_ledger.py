@@ -1,4 +1,4 @@
-from trainmem.ledger import PARTS, PHASES, Factor, Ledger, Row, divided, filled, product
+from trainmem.ledger import PARTS, PHASES, Factor, Ledger, Row, divided, product
 
 
 def rows():
@@ -21,21 +21,12 @@ def test_parts_are_summed_in_their_order():
     }  # fmt: skip
 
 
-def test_rows_of_a_part_come_largest_first():
-    """The rows of a part are its own, the largest first."""
-    assert [row.key for row in rows().of("gradients")] == ["c", "a"]
-
-
-def test_rows_of_nothing_are_left_out():
-    """A reader never meets a row of zero bytes."""
-    assert [row.key for row in filled((*rows(), Row("overhead", "d", 0, "s")))] == ["a", "b", "c"]
-
-
 def test_formulas_multiply_and_divide():
     """Factors carry their operators, and a division by one GPU is not written."""
     formula = product((4, "bytes"), (8e9, "parameters"))
     assert formula == (Factor("", 4, "bytes"), Factor("×", 8e9, "parameters"))
     assert divided(formula, (1, "gpus")) == formula
+    assert product((1, "communicators"), (5, "bytes")) == (Factor("", 5, "bytes"),)
     assert divided(formula, (8, "gpus"))[-1] == Factor("÷", 8, "gpus")
 
 

@@ -4,7 +4,7 @@ A row names the part of memory that it belongs to, how many bytes it takes on on
 that figure, and where the rule comes from. Texts are made from these only when somebody reads them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 PARTS = ("parameters", "gradients", "optimizer", "activations", "overhead")
@@ -54,21 +54,13 @@ class Ledger(list[Row]):
             sums[row.part] += row.bytes
         return sums
 
-    def of(self, part: str) -> "Ledger":
-        """The rows of one part, largest first."""
-        return Ledger(sorted((row for row in self if row.part == part), key=lambda row: -row.bytes))
-
 
 def product(*terms: tuple[float, str]) -> Factors:
-    """Factors that multiply: product((4, "bytes"), (8e9, "parameters"))."""
-    return tuple(Factor("×" if i else "", value, unit) for i, (value, unit) in enumerate(terms))
+    """Factors that multiply: product((4, "bytes"), (8e9, "parameters")); one of a thing goes without saying."""
+    told = [term for term in terms if term[0] != 1 or term[1] == "bytes"] or terms[:1]
+    return tuple(Factor("×" if i else "", value, unit) for i, (value, unit) in enumerate(told))
 
 
 def divided(factors: Factors, *terms: tuple[float, str]) -> Factors:
     """The same factors, divided by more terms; a divisor of one is left out."""
     return factors + tuple(Factor("÷", value, unit) for value, unit in terms if value != 1)
-
-
-def filled(rows: Iterable[Row]) -> Ledger:
-    """A ledger of the rows that hold at least one byte."""
-    return Ledger(row for row in rows if row.bytes)

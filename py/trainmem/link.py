@@ -6,7 +6,6 @@ The defaults of each link version are frozen: a published link means the same fo
 """
 
 import math
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_plus
 
@@ -127,9 +126,16 @@ def _check_version(given: str, problems: list[Problem]) -> None:
 
 
 def _unknown_key(name: str, given: str) -> Problem:
-    near = get_close_matches(name[:LONGEST_SHOWN], KEYS, 1)
+    near = _near(name, tuple(KEYS), 0.6)
     kind = "unknown_key" if near else "unknown_key_plain"
     return Problem(_shown(name), _shown(given), kind, {"nearest": near[0]} if near else {})
+
+
+def _near(text: str, choices: tuple[str, ...], likeness: float) -> list[str]:
+    """The choice that a text resembles, if one does."""
+    from difflib import get_close_matches  # noqa: PLC0415  (only a wrong link pays for it)
+
+    return get_close_matches(text[:LONGEST_SHOWN], choices, 1, likeness)
 
 
 def _read(key: Key, given: str) -> Any:
@@ -142,9 +148,9 @@ def _read(key: Key, given: str) -> Any:
 def _read_choice(key: Key, given: str) -> str:
     if given in key.choices:
         return given
-    near = get_close_matches(given.lower()[:LONGEST_SHOWN], key.choices, 1, 0.5)
-    if not near and given.isdecimal() and key.choices[-1].isdecimal():  # beyond the last stage
-        near = [key.choices[-1]]
+    near = _near(given.lower(), key.choices, 0.5)
+    if not near and given.isdecimal():  # beyond the last stage
+        near = sorted(filter(str.isdecimal, key.choices))[-1:]
     allowed = ", ".join(choice for choice in key.choices if choice)
     raise _RejectedError(
         "bad_value", nearest=near[0] if near else key.default or key.choices[1], allowed=allowed

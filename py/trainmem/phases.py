@@ -5,7 +5,7 @@ is a steady one: optimizer states exist, gradients do not unless they are accumu
 against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory inside kernels and the allocator are overhead.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainmem import adapters, checkpointing, loss, parallel
 from trainmem.architectures import ARCHITECTURES, Model, outside_weights
@@ -18,8 +18,7 @@ from trainmem.tensors import Adapter, Tape, Weight
 Amounts = dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One run, walked once: everything that the phases are computed from. Sizes are one GPU's."""
 
     run: Run

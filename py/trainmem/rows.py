@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trainmem.ledger import Factors, Ledger, Row, divided, product
+from trainmem.optimizers import OPTIMIZERS
 from trainmem.overhead import Overhead
 from trainmem.phases import Amounts, Step
 
@@ -210,8 +211,11 @@ def ledger(step: Step, amounts: Amounts) -> Ledger:
 
 
 def _row(step: Step, key: str, size: int) -> Row:
-    kind = KINDS[key]
-    return Row(kind.part, key, size, kind.source, lambda: kind.formula(step, size))
+    kind, optimizer = KINDS[key], OPTIMIZERS[step.run.optimizer]
+    source = (
+        optimizer.source if key in optimizer.states and key != "vector_moments" else kind.source
+    )
+    return Row(kind.part, key, size, source, lambda: kind.formula(step, size))
 
 
 def overhead_rows(extra: Overhead, allocated: int) -> Ledger:

@@ -3,7 +3,6 @@
 The form, the command line's help, the link reference and the JSON schema all come from KEYS.
 """
 
-from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -95,8 +94,7 @@ DIMENSIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One configuration: an attribute a key, with the defaults of KEYS. Sizes are counts, `usable` is bytes."""
 
     model: str = "llama-3.1-8b"
@@ -153,12 +151,10 @@ class Run:
 
     def but(self, **changes: Any) -> "Run":
         """The same run with other values for some keys."""
-        return replace(self, **changes)
+        return self._replace(**changes)
 
 
-assert tuple(field.name for field in fields(Run)) == tuple(KEYS), (
-    "Run and KEYS must list the same keys"
-)
+assert Run._fields == tuple(KEYS), "Run and KEYS must list the same keys"
 
 
 def model_of(run: Run) -> Model:
