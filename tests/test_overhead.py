@@ -66,5 +66,6 @@ def test_workspaces_depend_on_the_card():
 def test_reserved_over_allocated_is_what_runs_showed():
     """The published ratios of 1.03 to 1.09 on one kind of GPU lie inside the band; the median is the expectation."""
     expected, low, high = overhead.RESERVED["alone"]
-    assert low <= 1.03 <= 1.09 <= high
+    assert low <= 1.03
+    assert high >= 1.09
     assert expected == 1.05

@@ -41,7 +41,7 @@ def _divides(run: Run, key: str, count: int, what: str, broken: list[Broken]) ->
 def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     model = model_of(run)
     if model.heads % model.kv_heads:
-        key = "kv_heads" if "kv_heads" in given or "heads" not in given else "heads"
+        key = "heads" if run.kv_heads is None else "kv_heads"
         run = _divides(run, key, model.heads, "heads", broken)
         if model_of(run).heads % model_of(run).kv_heads:
             run = run.but(heads=None, kv_heads=None)

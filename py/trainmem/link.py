@@ -76,7 +76,8 @@ def parse(query: str, model: Model | None = None, default: str = "") -> tuple[Ru
 def link(run: Run) -> str:
     """The canonical query string of a run: the version, then only what differs from its defaults."""
     pairs = [("v", str(VERSION))] + [
-        (name, _written(value)) for name, value in run.changed().items()
+        (name, _size(value) if KEYS[name].kind.endswith("bytes") else _written(value))
+        for name, value in run.changed().items()
     ]
     return "&".join(f"{name}={quote(value, safe=',.:-_')}" for name, value in pairs)
 
@@ -240,6 +241,14 @@ def _written(value: Any) -> str:
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     return "" if value is None else str(value)
+
+
+def _size(value: int) -> str:
+    """Bytes as they stand in a link: in the largest unit that leaves a whole number."""
+    for scale, name in ((1 << 30, "GiB"), (10**9, "GB"), (1 << 20, "MiB")):
+        if value % scale == 0:
+            return f"{value // scale}{name}"
+    return f"{value}B"
 
 
 def _shown(text: Any) -> str:

@@ -362,15 +362,17 @@ def _outputs(step: Step) -> int:
 def _head_gradients(step: Step) -> int:
     """Gradients of the head and the final norm that wait while the layers' backward runs.
 
-    A tied head's gradient waits for the embedding's even when gradients are accumulated.
+    A tied head's gradient waits for the embedding's even when gradients are accumulated. FSDP2 reduces these last; DeepSpeed
+    divides them at once.
     """
     width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
     embedding = step.outside[0]
     tied = embedding.elements * width if step.model.tied and embedding.trainable else 0
     if step.accumulate and step.sharing.kind != "fsdp2":
         return tied
+    ranks = 1 if step.sharing.kind == "fsdp2" else step.sharing.shards_gradients
     rest = sum(
-        w.elements
+        parallel.share(w, ranks)
         for w in step.outside
         if w.trainable and w.name not in ("embed_tokens", "positions")
     )
