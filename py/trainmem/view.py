@@ -17,7 +17,7 @@ from trainmem.run import KEYS, Run
 from trainmem.scene import Scene
 
 PAGES = ("workbench", "calc", "bar")  # "markdown" is asked for by their copy buttons
-FIRST = ("heading", "verdict", "quiet", "phases", "ledger", "levels")
+FIRST = ("heading", "verdict", "quiet", "phases")
 """What answers each keystroke; the other regions follow when the reader pauses."""
 
 
