@@ -1,4 +1,3 @@
-import dataclasses
 
 import pytest
 
@@ -20,7 +19,7 @@ from trainmem.run import (
 
 def test_a_run_has_the_keys_and_their_defaults():
     """The frozen object and the table of keys say the same."""
-    assert [field.name for field in dataclasses.fields(Run)] == list(KEYS)
+    assert Run._fields == tuple(KEYS)
     assert {name: getattr(Run(), name) for name in KEYS} == {
         name: key.default for name, key in KEYS.items()
     }
@@ -65,7 +64,7 @@ def test_but_leaves_the_run_alone():
     run = Run()
     assert run.but(seq=1).seq == 1
     assert run.seq == 2048
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         run.seq = 1
 
 

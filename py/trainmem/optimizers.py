@@ -95,7 +95,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "adamw-fused": Optimizer(_MOMENTS, nothing, "adam"),
     "adamw-forloop": Optimizer(_MOMENTS, largest(2), "adam"),
     "adamw-8bit": Optimizer(
-        {"first_moment": eight_bit, "second_moment": eight_bit}, nothing, "8-bit-optimizers"
+        {"first_moment": eight_bit, "second_moment": eight_bit}, nothing, "eight-bit-optimizers"
     ),
     "sgd": Optimizer({}, nothing, "sgd"),
     "sgd-momentum": Optimizer({"momentum": whole}, nothing, "sgd"),
