@@ -72,3 +72,20 @@ def test_a_frozen_head_makes_no_gradient():
     """Under LoRA the head does not train."""
     assert found(trains=False).peak_gradients == 0
     assert found(trains=False, loss="fused").early == 0
+
+
+def test_ligers_chunks_are_powers_of_two():
+    """2,048 tokens divided by 128,256 / 4,096 rounded up is 64: that many tokens' logits exist at once."""
+    model = model_of(Run(model="llama-3.1-8b"))
+    fused = head(model, PRECISIONS["bf16-true"], 2048, "fused", trains=False, accumulate=False)
+    assert fused.logits == 2 * 64 * model.vocab
+
+
+def test_later_chunks_stand_beside_the_gradient_of_earlier_ones():
+    """A chunk's own gradient of the head is added to the one that the chunks before left, unless it is there anyway."""
+    keys = (MODEL, PRECISIONS["bf16-true"], N, "chunked")
+    alone = (
+        head(*keys, trains=True, accumulate=False).peak
+        - head(*keys, trains=True, accumulate=True).peak
+    )
+    assert alone == 2 * V * H

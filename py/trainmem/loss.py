@@ -48,18 +48,18 @@ def head(
     if loss == "full":
         return _whole(model, precision, tokens, trains, accumulate)
     one = _whole(model, precision, _chunk(model, tokens, loss), trains, accumulate=False)
-    return (
-        _chunked(model, precision, tokens, one)
-        if loss == "chunked"
-        else _fused(model, precision, tokens, one, trains)
-    )
+    if loss == "fused":
+        return _fused(model, precision, tokens, one, trains)
+    earlier = model.vocab * model.hidden * precision.gradients if trains and not accumulate else 0
+    return _chunked(model, precision, tokens, one, earlier)
 
 
 def _chunk(model: Model, tokens: int, loss: str) -> int:
-    """Tokens of a chunk. Liger: the next power of two above tokens x hidden / vocabulary."""
+    """Tokens of a chunk. Liger: tokens divided by vocabulary / hidden, rounded up to a power of two."""
     if loss == "chunked":
         return -(-tokens // CHUNKS)
-    return min(tokens, 1 << (max(1, -(-tokens * model.hidden // model.vocab)) - 1).bit_length())
+    share = -(-tokens // -(-model.vocab // model.hidden))
+    return min(tokens, 1 << (share - 1).bit_length())
 
 
 def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumulate: bool) -> Head:
@@ -91,14 +91,17 @@ def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumu
     )
 
 
-def _chunked(model: Model, precision: Precision, tokens: int, one: Head) -> Head:
-    """One chunk's logits at a time, in forward and again in backward; the hidden states are kept whole."""
+def _chunked(model: Model, precision: Precision, tokens: int, one: Head, earlier: int) -> Head:
+    """One chunk's logits at a time, in forward and again in backward; the hidden states are kept whole.
+
+    `earlier`: bytes of the head's gradient from the chunks before, to which a chunk's own is added.
+    """
     kept = _normed(model, precision, tokens)
     hidden_gradient = tokens * model.hidden * precision.weights
     return one._replace(
         kept=kept, log_probabilities=0, logits=one.logits + one.log_probabilities, outputs=0,
-        peak=one.peak + kept + hidden_gradient + one.peak_gradients, peak_kept=kept,
-        peak_gradients=2 * one.peak_gradients,
+        peak=one.peak + kept + hidden_gradient + earlier, peak_kept=kept,
+        peak_gradients=one.peak_gradients + earlier,
     )  # fmt: skip
 
 
