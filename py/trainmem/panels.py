@@ -143,13 +143,17 @@ def phases(scene: Scene) -> Markup:
 def changes(scene: Scene) -> Markup:
     """Single changes that save most, as links with the whole new state in them."""
     fits = scene.report.verdict.kind == "fits"
-    title = element("h2", scene.word("fix.saves" if fits else "fix.heading"))
     found = scene.report.changes()
     shown = [change for change in found if change.saving >= LEAST_SAVING][:MOST_CHANGES]
-    if not fits and not any(change.fits for change in shown):
-        title = fragment(title, element("p", scene.word("fix.none"), class_="tm-muted"))
-    return fragment(
-        title, element("ul", [_chip(scene, change, fits) for change in shown], class_="tm-chips")
+    if fits and not shown:
+        return Markup("")
+    nothing = not fits and not any(change.fits for change in shown)
+    return element(
+        "section",
+        element("h2", scene.word("fix.saves" if fits else "fix.heading")),
+        element("p", scene.word("fix.none"), class_="tm-muted") if nothing else None,
+        element("ul", [_chip(scene, change, fits) for change in shown], class_="tm-chips"),
+        class_="tm-noprint",
     )
 
 

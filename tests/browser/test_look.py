@@ -63,11 +63,15 @@ def test_targets_are_large_enough(http, new_page):
     assert small == []
 
 
+@pytest.mark.parametrize("query", ["", "?model=llama-2-13b&gpus=8&zero=3&checkpointing=full"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_workbench_prints_on_one_page(http, new_page, language):
+def test_workbench_prints_on_one_page(http, new_page, language, query):
     """The workbench on paper is one A4 page: no controls, the assumptions instead."""
     page = new_page()
-    page.goto(f"{http}{language}workbench/index.html")
+    page.goto(f"{http}{language}workbench/index.html{query}")
+    page.evaluate("tmKernel.start()")
+    if query:
+        page.wait_for_function("document.querySelector('.tm-say').textContent !== ''")
     paper = page.pdf(format="A4", margin=dict.fromkeys(("top", "bottom", "left", "right"), "12mm"))
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 1
     page.emulate_media(media="print")
