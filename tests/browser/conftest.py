@@ -46,9 +46,11 @@ def http(site):
 
 
 @pytest.fixture(scope="session")
-def folder(site):
-    """The site's address when opened from a folder."""
-    return f"{site.resolve().as_uri()}/"
+def folder(site, tmp_path_factory):
+    """The site's address when opened from a folder, whose name has a space and Urdu letters."""
+    place = tmp_path_factory.mktemp("offline") / "training memory میموری"
+    place.symlink_to(site, target_is_directory=True)
+    return f"{place.as_uri()}/"
 
 
 @pytest.fixture(params=["http", "folder"])
