@@ -6,7 +6,7 @@ import re
 import pytest
 
 
-@pytest.mark.parametrize("name", ["site", "test", "node"])
+@pytest.mark.parametrize("name", ["site", "test", "node", "zensical"])
 def test_python_lock_has_hashes_and_no_address(root, name):
     """Each Python requirement has a version and a hash, and none says where it comes from."""
     text = (root / f"requirements/{name}.txt").read_text()
