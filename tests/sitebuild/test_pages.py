@@ -15,7 +15,7 @@ TO_WORKBENCH = re.compile(r"workbench/(?:index\.(?:md|html))?\?([^)\s\"#]+)")
 LINKS = [(page, query) for page in TEXTS for query in TO_WORKBENCH.findall(page.read_text("utf-8"))]
 TRANSLATED = [page for page in PAGES if page.relative_to(ROOT).parts[1] != "en"]
 SIZE = re.compile(r"[0-9.,]+ (?:GiB|MiB)\b")
-PUBLISHED = {"16.31 GiB", "36.20 GiB", "21.00 GiB", "23.00 GiB", "32 MiB", "8 MiB"}
+PUBLISHED = {"32 MiB", "8 MiB"}
 
 
 def name(value):
