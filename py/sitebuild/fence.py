@@ -175,9 +175,12 @@ def repository() -> str:
 
 def base(md: Markdown) -> str:
     """Return the way from the page to the root of its language, such as `../`."""
-    if "relpath" not in md.treeprocessors:
+    if "relpath" in md.treeprocessors:  # mkdocs says which page this is
+        url: str = md.treeprocessors["relpath"].file.url  # type: ignore[attr-defined]
+    elif "rendering_context" in md.preprocessors:  # so does Zensical
+        url = md.preprocessors["rendering_context"].page.url  # type: ignore[attr-defined]
+    else:
         return DEFAULT_BASE
-    url: str = md.treeprocessors["relpath"].file.url  # type: ignore[attr-defined]
     way = posixpath.relpath(".", posixpath.dirname(url) or ".")
     return "" if way == "." else way + "/"
 
