@@ -1,0 +1,130 @@
+import pytest
+
+from trainmem import ConfigError, estimate, from_hf, parse
+from trainmem.huggingface import READERS
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128_256,
+    "max_position_embeddings": 131_072, "tie_word_embeddings": True,
+}  # fmt: skip
+GPT2 = {
+    "model_type": "gpt2",
+    "n_embd": 768,
+    "n_layer": 12,
+    "n_head": 12,
+    "vocab_size": 50_257,
+    "n_positions": 1024,
+}
+
+
+def parameters(config):
+    run, problems = parse("seq=16", model=from_hf(config))
+    assert problems == []
+    return estimate(run).parameters
+
+
+def test_a_llama():
+    """Llama 3.2 1B from its config.json."""
+    model = from_hf(LLAMA)
+    assert (model.arch, model.layers, model.hidden, model.ffn) == ("llama", 16, 2048, 8192)
+    assert (model.heads, model.kv_heads, model.head_dim, model.vocab) == (32, 8, 64, 128_256)
+    assert (model.positions, model.tied, model.attention_bias) == (131_072, True, False)
+    assert parameters(LLAMA) == 1_235_814_400
+
+
+def test_a_gpt2():
+    """GPT-2 has names of its own, and all of its defaults."""
+    model = from_hf(GPT2)
+    assert (model.hidden, model.ffn, model.heads, model.kv_heads, model.head_dim) == (
+        768,
+        3072,
+        12,
+        12,
+        64,
+    )
+    assert (model.dropout, model.attention_dropout, model.attention_bias, model.tied) == (
+        0.1,
+        0.1,
+        True,
+        True,
+    )
+    assert parameters(GPT2) == 124_439_808
+    assert from_hf({"model_type": "gpt2"}) == model
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        ({"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
+          "num_key_value_heads": 2, "vocab_size": 151_936, "tie_word_embeddings": True}, 494_032_768),
+        ({"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
+          "num_key_value_heads": 8, "vocab_size": 151_936, "tie_word_embeddings": True}, 596_049_920),
+        ({"model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32, "num_attention_heads": 32,
+          "num_key_value_heads": 8, "vocab_size": 32_768}, 7_248_023_552),
+        ({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11_008, "num_hidden_layers": 32, "num_attention_heads": 32,
+          "vocab_size": 32_000}, 6_738_415_616),
+    ],
+    ids=["qwen2.5-0.5b", "qwen3-0.6b", "mistral-7b-v0.3", "llama-2-7b"],
+)  # fmt: skip
+def test_published_counts(config, count):
+    """Parameters of published models, from what their config.json says and from the defaults of their family."""
+    assert parameters(config) == count
+
+
+def test_defaults_of_a_family():
+    """No grouped heads unless said; a head size of hidden / heads, but 128 in Qwen3; biases in Qwen2."""
+    short = {
+        key: LLAMA[key]
+        for key in (
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "vocab_size",
+        )
+    }
+    llama = from_hf(short | {"model_type": "llama"})
+    assert (llama.kv_heads, llama.head_dim, llama.tied) == (32, 64, False)
+    assert from_hf(short | {"model_type": "qwen3"}).head_dim == 128
+    assert from_hf(short | {"model_type": "qwen2"}).attention_bias
+    assert from_hf(short | {"model_type": "llama", "head_dim": None}).head_dim == 64
+
+
+def test_the_class_stands_in_for_the_type():
+    """A config without model_type is known by its architectures."""
+    nameless = {key: value for key, value in LLAMA.items() if key != "model_type"}
+    assert from_hf(nameless | {"architectures": ["LlamaForCausalLM"]}) == from_hf(LLAMA)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "mamba"}, r"model_type='mamba' is not a family .* llama, mistral"),
+        ({"model_type": ""}, r"model_type='' is not a family"),
+        ({"hidden_size": None}, r"hidden_size is missing"),
+        ({"hidden_size": 0}, r"hidden_size='0' must be a positive whole number"),
+        ({"hidden_size": -4}, r"hidden_size='-4' must be"),
+        ({"hidden_size": "big"}, r"hidden_size='big' must be"),
+        ({"hidden_size": 1.5}, r"hidden_size='1.5' must be"),
+        ({"hidden_size": True}, r"hidden_size='True' must be"),
+        ({"hidden_size": 10**30}, r"hidden_size='10+' must be"),
+        (
+            {"num_key_value_heads": 7},
+            r"num_key_value_heads=7 does not divide num_attention_heads=32",
+        ),
+        ({"attention_dropout": 1.0}, r"attention_dropout='1.0' must be a number from 0"),
+        ({"attention_dropout": "x"}, r"attention_dropout='x' must be a number"),
+    ],
+)
+def test_what_cannot_be_read_says_why(change, message):
+    """The message names the key, what it holds, and what it should."""
+    with pytest.raises(ConfigError, match=message):
+        from_hf(LLAMA | change)
+
+
+def test_every_family_has_a_reader():
+    """A family that is modelled can be read."""
+    from trainmem.architectures import ARCHITECTURES
+
+    assert set(READERS) == set(ARCHITECTURES)
