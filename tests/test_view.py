@@ -39,7 +39,11 @@ def ask(query="", **rest):
 
 def figures(html):
     """The text of a piece of HTML."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html)).replace("\u202f", " ")
+    return (
+        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html))
+        .replace("\u202f", " ")
+        .replace("\xa0", " ")
+    )
 
 
 class Strict(HTMLParser):

@@ -64,21 +64,19 @@ def _drawing(load: Load, style: Style) -> list[Markup]:
 
 
 def _card(load: Load, style: Style, scale: float) -> list[Markup]:
-    """The outline of the card, and diagonals over what the reader keeps back."""
+    """The outline of the card, and diagonals over what the reader keeps back, as far as it is still free."""
     if not load.usable:
         return []
     capacity = 100 * load.usable / scale
     outline = rect(style, 0, capacity, TOP, THICK, class_="tm-track")
-    if load.limit is None or load.limit >= load.usable:
+    if load.limit is None or load.limit >= load.usable or load.over:
         return [outline]
-    limit = 100 * load.limit / scale
-    kept_from = min(100 * max(load.limit, load.total) / scale, capacity)
+    kept_from = 100 * max(load.limit, load.total) / scale
     fill = f"url(#{style.identity}-p-headroom)"
-    return [
-        rect(style, kept_from, capacity, TOP, THICK, class_="tm-headroom", fill=fill),
-        outline,
-        vertical(style, limit, TOP, BOTTOM, "tm-limit"),
-    ]
+    diagonals = rect(style, kept_from, capacity, TOP, THICK, class_="tm-headroom", fill=fill)
+    if load.total > load.limit:
+        return [diagonals, outline]
+    return [diagonals, outline, vertical(style, kept_from, TOP, BOTTOM, "tm-limit")]
 
 
 def _values(segments: list[Span], style: Style, capacity: float | None) -> list[Markup]:

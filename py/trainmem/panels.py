@@ -24,6 +24,11 @@ ICONS = {
 }
 
 
+def title(scene: Scene) -> Markup:
+    """The run as the heading of its page; a number and its sign stay on one line."""
+    return element("h1", heading(scene).replace(" × ", "\u00a0×\u00a0"))
+
+
 def badge(scene: Scene) -> Markup:
     """The verdict in a word, with a sign and a shape of its own."""
     kind = scene.report.verdict.kind
@@ -67,7 +72,7 @@ def _distance(scene: Scene) -> Markup | None:
         return None
     if verdict.need > verdict.usable:
         over = scene.sentence("bar.over", over=scene.amount(verdict.need - verdict.usable))
-        return element("span", over, class_="tm-over-by")
+        return element("span", over, class_="tm-over-by", data_verdict=verdict.kind)
     free = scene.amount(verdict.usable - verdict.need)
     kept = number(f"{units.plain(scene.report.run.headroom)} %")
     if verdict.need > verdict.limit:

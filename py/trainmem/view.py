@@ -41,7 +41,7 @@ class Request(NamedTuple):
 Region = Callable[[Scene], Markup]
 REGIONS: dict[str, dict[str, Region]] = {
     "workbench": {
-        "heading": lambda shown: Markup(element("h1", scene.heading(shown))),
+        "heading": panels.title,
         "verdict": panels.verdict,
         "quiet": panels.quiet,
         "assumptions": scene.assumptions,
@@ -195,6 +195,10 @@ def _region(
     return element(tag, Markup(parts.get(name, "")), data_region=name, class_=class_)
 
 
+def _without_script(shown: Scene) -> Markup:
+    return element("noscript", element("p", shown.word("error.no_script"), class_="tm-muted"))
+
+
 def _form(shown: Scene) -> form.Form:
     run = shown.report.run
     return form.Form(run, run, shown.style.language, shown.style.identity)
@@ -211,7 +215,7 @@ def _workbench(shown: Scene, parts: dict[str, str]) -> Markup:
     return fragment(
         _region(parts, "heading"),
         _region(parts, "problems"),
-        element("noscript", element("p", shown.word("error.no_script"), class_="tm-muted")),
+        _without_script(shown),
         _region(parts, "verdict", class_="tm-verdict"),
         _region(parts, "stale"),
         _region(parts, "quiet", class_="tm-verdict__more"),
@@ -233,6 +237,7 @@ def _calculator(shown: Scene, parts: dict[str, str], fields: Sequence[str]) -> M
     )
     return fragment(
         settings,
+        _without_script(shown),
         _region(parts, "problems"),
         _region(parts, "stale"),
         _region(parts, "verdict"),
