@@ -47,10 +47,14 @@ def _sitebuild(*arguments: str) -> int:
 
 
 def test(extra: list[str]) -> int:
-    """Check style and types, then run every test but the slow tail; arguments go to pytest."""
+    """Check style and types, build the site, run every test but the slow tail.
+
+    Arguments go to pytest; with any, style and types are not checked.
+    """
     machine.tests()
-    checks = 0 if extra else _check()
-    return checks or _sitebuild() or _pytest(["-m", "not slow", *extra])
+    codes = [] if extra else _check()
+    codes += [_sitebuild(), _pytest(["-m", "not slow", *extra])]
+    return next((code for code in codes if code), 0)
 
 
 def test_slow(extra: list[str]) -> int:
@@ -66,12 +70,12 @@ def test_package(extra: list[str]) -> int:
     return _pytest(["-m", "not slow", *others, *extra])
 
 
-def _check() -> int:
-    return (
-        show([PYTHON, "-m", "ruff", "check", "."])
-        or show([PYTHON, "-m", "ruff", "format", "--check", "."])
-        or show([PYTHON, "-m", "mypy", "--strict", "py"])
-    )
+def _check() -> list[int]:
+    return [
+        show([PYTHON, "-m", "ruff", "check", "--quiet", "."]),
+        show([PYTHON, "-m", "ruff", "format", "--quiet", "--check", "."]),
+        show([PYTHON, "-m", "mypy", "--strict", "py"]),
+    ]
 
 
 def _pytest(arguments: list[str]) -> int:
