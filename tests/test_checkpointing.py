@@ -73,3 +73,13 @@ def test_autocast_copies_end_with_the_forward_under_full_checkpointing():
     assert full.amounts["forward end"]["weight_casts"] == 2 * (LAYERS * layer + head)
     assert full.amounts["loss backward"]["weight_casts"] == 2 * head
     assert none.amounts["loss backward"]["weight_casts"] == 2 * (LAYERS * layer + head)
+
+
+def test_the_first_layer_is_checkpointed():
+    """A period begins with its checkpointed layer."""
+    plan = estimate(BASE.but(checkpointing="every-3")).step.plan
+    assert [plan.at(index).bytes == 2 * H * SEQ for index in range(7)] == [
+        True,
+        False,
+        False,
+    ] * 2 + [True]

@@ -99,8 +99,18 @@ def test_outside_the_step():
     outside = report.outside_step
     assert outside["load"] == 2 * 1_235_814_400
     assert outside["save"] == 3 * outside["load"] + 16 * 2048
-    assert outside["first step"] <= report.allocated
     assert outside["evaluation"] > outside["save"]
+
+
+def test_the_first_step_has_no_states_before_its_end():
+    """Backward of the first step lacks the two moments; its optimizer step is as high as any."""
+    for seq in (128, 8192):
+        report = estimate(Run(model="llama-3.2-1b", precision="bf16-true", seq=seq))
+        early = max(size for name, size in report.phases.items() if name != "optimizer step")
+        moments = 2 * 2 * 1_235_814_400
+        assert report.outside_step["first step"] == max(
+            early - moments, report.phases["optimizer step"]
+        )
 
 
 def test_the_verdict_counts_what_is_outside_the_step():

@@ -84,8 +84,7 @@ def test_ligers_chunks_are_powers_of_two():
 def test_later_chunks_stand_beside_the_gradient_of_earlier_ones():
     """A chunk's own gradient of the head is added to the one that the chunks before left, unless it is there anyway."""
     keys = (MODEL, PRECISIONS["bf16-true"], N, "chunked")
-    alone = (
-        head(*keys, trains=True, accumulate=False).peak
-        - head(*keys, trains=True, accumulate=True).peak
-    )
-    assert alone == 2 * V * H
+    alone, beside = (head(*keys, trains=True, accumulate=kept) for kept in (False, True))
+    assert alone.peak - beside.peak == 2 * V * H
+    assert alone.peak_gradients - beside.peak_gradients == 2 * V * H
+    assert alone.working == beside.working > 0

@@ -125,3 +125,12 @@ def test_sharding_on_one_gpu_changes_nothing(zero, precision):
         assert [shared.phases[name] for name in PHASES] == [
             estimate(run).phases[name] for name in PHASES
         ]
+
+
+def test_a_heads_gradient_is_divided_at_once_by_deepspeed():
+    """In stage 2 an untied head's gradient waits as a share; under FSDP2 it is reduced last, and waits whole."""
+    run = Run(model="llama-2-7b", precision="bf16-true", gpus=8, zero="2", sharding="deepspeed")
+    size = 2 * (32_000 * 4096 + 4096)
+    assert estimate(run).amounts["layers backward"]["head_gradients"] == size // 8
+    assert estimate(run.but(sharding="fsdp2")).amounts["layers backward"]["head_gradients"] == size
+    assert estimate(run.but(zero="1")).amounts["layers backward"]["head_gradients"] == size

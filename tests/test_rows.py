@@ -74,3 +74,27 @@ def test_no_amount_is_left_out():
         for amounts in estimate(run).amounts.values():
             assert set(amounts) <= set(KINDS)
             assert min(amounts.values()) >= 0
+
+
+@pytest.mark.parametrize(
+    ("part", "keys"),
+    [
+        (
+            "parameters",
+            "weights base_weights weight_casts gathered_root gathered_layers prefetched_layer unpacked_weight",
+        ),
+        (
+            "gradients",
+            "gradients head_gradients embedding_gradient reduce_buffer reduce_bucket ddp_buckets",
+        ),
+        ("optimizer", "master first_moment second_moment momentum step_temporary"),
+        (
+            "activations",
+            "kept_by_layers logits log_probabilities logit_gradients kept_outputs backward_working inputs",
+        ),
+    ],
+)
+def test_parts_of_rows(part, keys):
+    """Copies and gathers of weights are parameters, buffers of a reduction gradients, a step's temporaries optimizer
+    states, logits and their gradients activations."""
+    assert {KINDS[key].part for key in keys.split()} == {part}
