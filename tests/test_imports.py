@@ -8,6 +8,8 @@ import pytest
 
 import trainmem
 
+pytestmark = pytest.mark.cpython  # reads sources; the browser is given compiled modules
+
 FOLDER = Path(trainmem.__file__).parent
 
 ORDER = (
