@@ -9,7 +9,7 @@ from trainmem.architectures import ARCHITECTURES, Model, outside_weights
 from trainmem.estimate import estimate
 from trainmem.precision import PRECISIONS
 from trainmem.run import Run
-from trainmem.tensors import Tape
+from trainmem.tape import Tape
 
 SHAPES = st.fixed_dictionaries({
     "hidden": st.integers(1, 300), "ffn": st.integers(1, 500), "kv_heads": st.integers(1, 6),

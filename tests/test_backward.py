@@ -1,6 +1,6 @@
 from trainmem.backward import replay
 from trainmem.precision import PRECISIONS
-from trainmem.tensors import Tape
+from trainmem.tape import Tape
 
 N, IN, OUT = 5, 8, 6
 BF16 = PRECISIONS["bf16-true"]

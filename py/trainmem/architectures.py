@@ -7,7 +7,8 @@ ARCHITECTURES below, and a reader in huggingface.py. Parameter counts, activatio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from trainmem.tensors import Tape, Tensor, Weight
+from trainmem.tape import Tape
+from trainmem.tensors import Tensor, Weight
 
 
 class Model(NamedTuple):

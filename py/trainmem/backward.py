@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from trainmem.tensors import Operation, Tape, Tensor
+from trainmem.tape import Tape
+from trainmem.tensors import Operation, Tensor
 
 
 class Replayed(NamedTuple):

@@ -10,7 +10,8 @@ selective-attention  only the attention block is recomputed, from its input
 from typing import NamedTuple
 
 from trainmem.backward import Replayed, replay
-from trainmem.tensors import Tape, Tensor
+from trainmem.tape import Tape
+from trainmem.tensors import Tensor
 
 
 class Stored(NamedTuple):

@@ -7,8 +7,9 @@ from trainmem import catalog, overhead, rows
 from trainmem.architectures import Model, outside_weights
 from trainmem.changes import Change, changes
 from trainmem.ledger import PARTS, Ledger
-from trainmem.phases import Amounts, Step, phases, walk
+from trainmem.phases import phases
 from trainmem.run import Run, model_of
+from trainmem.step import Amounts, Step, walk
 
 
 class Verdict(NamedTuple):

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from trainmem.architectures import ARCHITECTURES, Model
 from trainmem.backward import replay
 from trainmem.precision import Precision
-from trainmem.tensors import Tape, Tensor
+from trainmem.tape import Tape
+from trainmem.tensors import Tensor
 
 CHUNKS = 8
 

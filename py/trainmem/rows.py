@@ -9,7 +9,7 @@ from typing import NamedTuple
 from trainmem.ledger import Factors, Ledger, Row, divided, product
 from trainmem.optimizers import OPTIMIZERS
 from trainmem.overhead import Overhead
-from trainmem.phases import Amounts, Step
+from trainmem.step import Amounts, Step
 
 
 class Kind(NamedTuple):

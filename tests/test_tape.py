@@ -1,7 +1,8 @@
 import pytest
 
 from trainmem.precision import PRECISIONS
-from trainmem.tensors import Adapter, Tape, Tensor, Weight
+from trainmem.tape import Tape
+from trainmem.tensors import Adapter, Tensor, Weight
 
 TOKENS, WIDTH, OUT = 7, 24, 10
 BF16, AUTOCAST, FP32 = PRECISIONS["bf16-true"], PRECISIONS["bf16-mixed"], PRECISIONS["fp32-true"]

@@ -1,0 +1,272 @@
+"""The tape: a symbolic walk over one layer's operations, each saying what autograd keeps for its backward.
+
+The walk follows PyTorch's rules: an operation keeps a tensor only when the gradient that needs it is asked for, a tensor kept by
+two operations counts once, and under autocast each operation casts its own copy of an input. `replay` then runs the
+backward over the same tape, freeing what each operation kept, and finds the highest point of the layer's backward.
+
+Elements are counted for the whole micro-batch on one GPU. Memory inside kernels is left out (flash attention's
+accumulators, cuBLAS workspaces); it belongs to the overhead.
+"""
+
+from collections.abc import Iterable
+
+from trainmem.precision import Precision
+from trainmem.tensors import Adapter, Operation, Tensor, Weight
+
+
+class Tape:
+    """Records operations on `tokens` tokens (sequences of `seq`); one instance a layer kind."""
+
+    def __init__(
+        self,
+        precision: Precision,
+        tokens: int,
+        seq: int,
+        attention: str = "sdpa",
+        adapter: Adapter | None = None,
+    ) -> None:
+        self.precision, self.tokens, self.seq = precision, tokens, seq
+        self.attention, self.adapter = attention, adapter
+        self.trains = adapter is None
+        self.region = (0, 0)
+        self.weights: list[Weight] = []
+        self.operations: list[Operation] = []
+        self.flops = 0
+
+    # -- making and recording
+
+    def new(self, per_token: int, width: int | None = None, grad: bool = True) -> Tensor:
+        """A tensor of `per_token` numbers a token, in the weights' format unless said."""
+        return Tensor(self.tokens * per_token, width or self.precision.weights, grad)
+
+    def record(
+        self,
+        kind: str,
+        output: Tensor,
+        inputs: tuple[Tensor, ...],
+        kept: Iterable[Tensor] = (),
+        weights: tuple[Weight, ...] = (),
+        temporary: int = 0,
+        view: bool = False,
+        casts: int = 0,
+    ) -> Tensor:
+        """Adds an operation; one whose output needs no gradient keeps nothing."""
+        if output.grad:
+            self.operations.append(
+                Operation(output, inputs, tuple(kept), weights, temporary, view, casts, kind)
+            )
+        return output
+
+    def cast(self, x: Tensor, width: int) -> Tensor:
+        """The same numbers in another format; a new tensor unless the format is the same already."""
+        if x.width == width:
+            return x
+        return self.record("cast", Tensor(x.elements, width, x.grad), (x,))
+
+    def begin_attention(self) -> None:
+        """Marks where the attention block begins (what attention-only checkpointing recomputes)."""
+        self.region = (len(self.operations), len(self.operations))
+
+    def end_attention(self) -> None:
+        """Marks where the attention block ends."""
+        self.region = (self.region[0], len(self.operations))
+
+    def kept(self) -> dict[int, Tensor]:
+        """What backward needs, each tensor once."""
+        return {id(t): t for operation in self.operations for t in operation.kept}
+
+    def cast_bytes(self) -> int:
+        """Bytes of the low-precision weights that autocast made: 2 a weight of each product, biases included."""
+        if not self.precision.autocast:
+            return 0
+        return self.precision.compute * sum(
+            weight.elements for weight in self.weights if weight.matmul
+        )
+
+    def kept_bytes(self) -> int:
+        """Bytes kept from the forward to the backward of what was recorded."""
+        return sum(t.bytes for t in self.kept().values())
+
+    # -- operations
+
+    def linear(self, x: Tensor, out: int, name: str, bias: bool = False) -> Tensor:
+        """y = x W^T + b. Keeps its input when W trains; under autocast that is a copy of its own."""
+        columns = x.elements // self.tokens
+        width = self.precision.weights
+        weights: tuple[Weight, ...] = (Weight(name, out, columns, width, self.trains),)
+        if bias:
+            weights += (Weight(name + ".bias", out, 0, width, self.trains),)
+        self.weights += weights
+        self.flops += 2 * self.tokens * columns * out
+        cast = self.cast(x, self.precision.compute)
+        output = Tensor(self.tokens * out, self.precision.compute, x.grad or self.trains)
+        casts = self.precision.compute * out * columns if self.precision.autocast and x.grad else 0
+        trained = weights if self.trains else ()
+        self.record("linear", output, (cast,), (cast,) if self.trains else (), trained, casts=casts)
+        if self.adapter and self.adapter.covers(name):
+            output = self._adapted(x, output, columns, out, name)
+        return output
+
+    def _adapted(self, x: Tensor, base: Tensor, columns: int, out: int, name: str) -> Tensor:
+        """PEFT's LoRA: base(x) + B(A(dropout(x))) * scale, A and B in the adapter's format."""
+        adapter = self.adapter
+        assert adapter
+        compute = self.precision.compute if self.precision.autocast else adapter.width
+        x = self.cast(x, adapter.width)
+        if adapter.dropout:
+            x = self.dropout(x, adapter.dropout)
+        down = Weight(name + ".lora_A", adapter.rank, columns, adapter.width)
+        up = Weight(name + ".lora_B", out, adapter.rank, adapter.width)
+        self.weights += (down, up)
+        self.flops += 2 * self.tokens * adapter.rank * (columns + out)
+        x = self.cast(x, compute)
+        inner = self.record("linear", self.new(adapter.rank, compute), (x,), (x,), (down,))
+        outer = self.record("linear", self.new(out, compute), (inner,), (inner,), (up,))
+        scaled = self.record("scale", Tensor(outer.elements, compute), (outer,))
+        total = self.add(base, scaled)
+        return self.cast(total, base.width)
+
+    def rmsnorm(self, x: Tensor, name: str, group: int = 0) -> Tensor:
+        """transformers' RMSNorm: upcast to FP32, normalise over `group` numbers (all of a token's), downcast, scale."""
+        groups = x.elements // (group or x.elements // self.tokens)
+        width = self.precision.weights
+        weight = Weight(name, x.elements // groups, 0, width, self.trains, matmul=False)
+        self.weights.append(weight)
+        up = self.cast(x, 4)
+        inverse = Tensor(groups, 4, x.grad)
+        # x rsqrt(mean(x^2)) keeps x and the inverse root. Its backward ends in the power's, with four FP32 tensors of x's size
+        # besides the gradient of x: the mean's gradient, x, 2x and their product; the one that came in is gone by then.
+        scaled = self.record(
+            "normalise",
+            Tensor(x.elements, 4, x.grad),
+            (up,),
+            (up, inverse),
+            temporary=12 * x.elements,
+        )
+        normal = self.cast(scaled, x.width)
+        output = Tensor(x.elements, x.width, x.grad or self.trains)
+        if not self.trains:
+            return self.record("scale", output, (normal,))
+        return self.record("scale", output, (normal,), (normal,), (weight,), temporary=normal.bytes)
+
+    def layernorm(self, x: Tensor, name: str) -> Tensor:
+        """torch's LayerNorm: keeps its input, mean and inverse deviation. Under autocast it runs in FP32."""
+        columns = x.elements // self.tokens
+        width = self.precision.weights
+        weights = (
+            Weight(name, columns, 0, width, self.trains, False),
+            Weight(name + ".bias", columns, 0, width, self.trains, False),
+        )
+        self.weights += weights
+        if self.precision.autocast:
+            x = self.cast(x, 4)
+        statistics = Tensor(2 * self.tokens, 4)
+        output = Tensor(x.elements, x.width, x.grad or self.trains)
+        return self.record(
+            "layernorm", output, (x,), (x, statistics), weights if self.trains else ()
+        )
+
+    def activation(self, x: Tensor) -> Tensor:
+        """A pointwise function with a fused kernel (SiLU, GELU): keeps its input."""
+        return self.record("activation", Tensor(x.elements, x.width, x.grad), (x,), (x,))
+
+    def gelu_written_out(self, x: Tensor) -> Tensor:
+        """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) as separate operations: keeps four tensors of its size.
+
+        Autocast runs the power, and so all but the half, in FP32.
+        """
+        half = self.record("scale", Tensor(x.elements, x.width, x.grad), (x,))
+        power = self.cast(x, 4) if self.precision.autocast else x
+        cube = self.record(
+            "power",
+            Tensor(x.elements, power.width, x.grad),
+            (power,),
+            (power,),
+            temporary=2 * power.bytes,
+        )
+        inner = self.add(x, cube)
+        tanh = Tensor(x.elements, inner.width, x.grad)
+        self.record("tanh", tanh, (inner,), (tanh,))
+        one = self.record("add", Tensor(x.elements, tanh.width, x.grad), (tanh,), view=True)
+        return self.mul(half, one)
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        """x y: each side's gradient needs the other."""
+        kept = ((x,) if y.grad else ()) + ((y,) if x.grad else ())
+        output = Tensor(x.elements, max(x.width, y.width), x.grad or y.grad)
+        mixed = output.bytes if x.width != y.width else 0  # the gradient is made wide, then cast
+        return self.record("mul", output, (x, y), kept, temporary=mixed)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y: keeps nothing, and its gradient is passed on without a copy."""
+        output = Tensor(x.elements, max(x.width, y.width), x.grad or y.grad)
+        return self.record("add", output, (x, y), view=True)
+
+    def dropout(self, x: Tensor, probability: float) -> Tensor:
+        """Dropout: keeps a mask of one byte an element."""
+        if not probability:
+            return x
+        return self.record(
+            "dropout", Tensor(x.elements, x.width, x.grad), (x,), (Tensor(x.elements, 1),)
+        )
+
+    def split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
+        """Equal views of one projection's output."""
+        views = tuple(Tensor(x.elements // parts, x.width, x.grad) for _ in range(parts))
+        for view in views:
+            self.record("split", view, (x,))
+        return views
+
+    def rope(self, x: Tensor, stream: Tensor) -> Tensor:
+        """Rotary position embedding, x cos + rotate(x) sin; its tables are made once, in the stream's format."""
+        output = Tensor(x.elements, max(x.width, stream.width), x.grad)
+        return self.record("rope", output, (x,), temporary=2 * output.bytes)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        heads: int,
+        kv_heads: int,
+        dropout: float = 0.0,
+        upcast: bool = True,
+    ) -> Tensor:
+        """Scaled dot-product attention by the run's kernel; `upcast`: whether the written-out form has an FP32 softmax."""
+        q, k, v = (self.cast(x, self.precision.compute) for x in (q, k, v))
+        self.flops += 4 * self.tokens * self.seq * (q.elements // self.tokens)
+        if self.attention == "eager":
+            return self._eager(
+                q,
+                k,
+                v,
+                heads,
+                kv_heads,
+                dropout,
+                4 if upcast or self.precision.autocast else q.width,
+            )
+        output = Tensor(q.elements, q.width, q.grad or k.grad or v.grad)
+        if q.width == 4 and kv_heads != heads:  # memory-efficient attention takes no grouped heads
+            k, v = self._repeated(k, q), self._repeated(v, q)
+        statistics = (Tensor(heads * self.tokens, 4), Tensor(24, 1))
+        return self.record("flash", output, (q, k, v), (q, k, v, output, *statistics))
+
+    def _repeated(self, x: Tensor, like: Tensor) -> Tensor:
+        return self.record("repeat", Tensor(like.elements, x.width, x.grad), (x,))
+
+    def _eager(
+        self, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int, dropout: float, width: int
+    ) -> Tensor:
+        """Attention written out: the scores of every pair of tokens, softmax in `width` bytes, cast back."""
+        if kv_heads != heads:
+            k, v = self._repeated(k, q), self._repeated(v, q)
+        pairs = heads * self.tokens * self.seq
+        grad = q.grad or k.grad or v.grad
+        scores = self.record("matmul", Tensor(pairs, q.width, grad), (q, k), (q, k))
+        scores = self.record("scale", Tensor(pairs, q.width, grad), (scores,))
+        soft = Tensor(pairs, width, grad)
+        self.record("softmax", soft, (self.cast(scores, width),), (soft,))
+        probability = self.dropout(self.cast(soft, q.width), dropout)
+        return self.record(
+            "matmul", Tensor(q.elements, q.width, grad), (probability, v), (probability, v)
+        )
