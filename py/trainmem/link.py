@@ -30,6 +30,7 @@ FROZEN: dict[int, dict[str, Any]] = {
 RENAMED: dict[str, str] = {}  # old key -> today's key; entries are only ever added
 LONGEST_QUERY = 8192  # characters; a link of every key at once takes less than a tenth of this
 LONGEST_SHOWN = 40
+MOST_PROBLEMS = 10  # sentences; what more is wrong is counted
 
 
 class Problem(NamedTuple):
@@ -68,9 +69,18 @@ def parse(query: str, model: Model | None = None, default: str = "") -> tuple[Ru
     for text in (default, query):
         chosen |= _read_all(text, problems)
     run, broken = checks.settle(Run(**chosen), frozenset(chosen))
+    problems = _few(problems)
     return run, problems + [
         Problem(key, _shown(given), kind, values) for key, given, kind, values in broken
     ]
+
+
+def _few(problems: list[Problem]) -> list[Problem]:
+    """The first problems, and one that counts the rest: a link of noise must not fill the page."""
+    rest = len(problems) - MOST_PROBLEMS
+    if rest <= 0:
+        return problems
+    return [*problems[:MOST_PROBLEMS], Problem("", "", "many_more", {"n": rest})]
 
 
 def link(run: Run) -> str:

@@ -36,7 +36,7 @@ def _foreign() -> dict[int, str]:
     table |= {ord(sign): "." for sign in "٫"}
     table |= {ord(sign): "," for sign in "٬،"}
     table |= {ord(sign): "-" for sign in "−‐‑"}
-    table |= {ord(sign): "" for sign in "\u00a0\u2009\u202f\u2066\u2067\u2068\u2069 "}
+    table |= {ord(sign): "" for sign in "\u00a0\u2009\u202f\u200e\u200f\u2066\u2067\u2068\u2069 "}
     return table
 
 
