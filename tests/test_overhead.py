@@ -13,7 +13,7 @@ GIB = 1 << 30
 def test_the_expected_figure_is_inside_its_band(kind, level):
     """Low, expected and high come in this order at every level, for runs of all sizes."""
     for size in (1, GIB, 600 * GIB):
-        extra = overhead.overhead(size, kind, "Hopper", 1)
+        extra = overhead.overhead(size, kind, 64 << 20, 1)
         reserved = size + extra.slack[0] + extra.workspace
         expected = {
             "allocated": size,
@@ -43,7 +43,7 @@ def test_more_unknowns_make_a_wider_band():
     """A single GPU is known best; DeepSpeed's buffers least."""
 
     def width(kind):
-        low, high = overhead.band(GIB, kind, overhead.overhead(GIB, kind, "Ampere", 0), "reserved")
+        low, high = overhead.band(GIB, kind, overhead.overhead(GIB, kind, 16 << 20, 0), "reserved")
         return high - low
 
     assert width("alone") < width("fsdp2") < width("deepspeed")
@@ -59,8 +59,10 @@ def test_one_gpu_has_no_communicator():
 
 def test_workspaces_depend_on_the_card():
     """cuBLAS takes 32 MiB a thread on Hopper and Blackwell, 8 MiB before; forward and backward have one each."""
-    assert overhead.overhead(GIB, "alone", "Hopper", 0).workspace == 64 << 20
-    assert overhead.overhead(GIB, "alone", "Ampere", 0).workspace == 16 << 20
+    assert overhead.workspace("Hopper", "transformers", None) == 64 << 20
+    assert overhead.workspace("Ampere", "transformers", None) == 2 * 8.125 * (1 << 20)
+    assert overhead.workspace("Ampere", "megatron", 32 << 20) == 68 << 20
+    assert overhead.workspace("Hopper", "megatron", None) == 96 << 20
 
 
 def test_reserved_over_allocated_is_what_runs_showed():

@@ -100,16 +100,22 @@ def gpt2_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
     return tape.add(x, tape.dropout(y, model.dropout))
 
 
-def outside_weights(model: Model, width: int, trains: bool = True) -> list[Weight]:
-    """The parameters in no layer, in the order in which the model lists them; the head is the embedding when tied."""
+def outside_weights(
+    model: Model, width: int, trains: bool = True, positions: bool | None = None, norm: str = ""
+) -> list[Weight]:
+    """The parameters in no layer, in the order in which the model lists them; the head is the embedding when tied.
+
+    `positions` and `norm`, where given, stand for the family's own.
+    """
     architecture = ARCHITECTURES[model.arch]
+    learned = architecture.learned_positions if positions is None else positions
     weights = [Weight("embed_tokens", model.vocab, model.hidden, width, trains, matmul=False)]
-    if architecture.learned_positions:
+    if learned:
         weights.append(
             Weight("positions", model.positions, model.hidden, width, trains, matmul=False)
         )
     weights.append(Weight("norm", model.hidden, 0, width, trains, matmul=False))
-    if architecture.final_norm == "layernorm":
+    if (norm or architecture.final_norm) == "layernorm":
         weights.append(Weight("norm.bias", model.hidden, 0, width, trains, matmul=False))
     if not model.tied:
         weights.append(Weight("lm_head", model.vocab, model.hidden, width, trains, matmul=False))

@@ -16,7 +16,16 @@ SHAPE = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "p
 def settle(run: Run, given: frozenset[str]) -> tuple[Run, list[Broken]]:
     """A run whose keys agree, and what had to be changed. `given`: the keys that somebody set."""
     broken: list[Broken] = []
-    for check in (_shape, _positions, _tensor_parallel, _targets, _stage, _adapter_keys):
+    for check in (
+        _shape,
+        _positions,
+        _framework,
+        _megatron,
+        _axes,
+        _targets,
+        _stage,
+        _adapter_keys,
+    ):
         run = check(run, given, broken)
     return run, broken
 
@@ -45,7 +54,8 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         run = _divides(run, key, model.heads, "heads", broken)
         if model_of(run).heads % model_of(run).kv_heads:
             run = run.but(heads=None, kv_heads=None)
-    if model_of(run).arch == "gpt2" and model_of(run).kv_heads != model_of(run).heads:
+    alike = run.framework == "transformers" and model_of(run).arch == "gpt2"
+    if alike and model_of(run).kv_heads != model_of(run).heads:
         run = run.but(kv_heads=model_of(run).heads)
     return run
 
@@ -61,7 +71,84 @@ def _positions(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     return run.but(seq=model.positions)
 
 
-def _tensor_parallel(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+MEGATRON_ALONE = {
+    "sp": (True,), "pp": (), "vpp": (), "cp": (), "norm": (), "activation": (), "position": (), "gradient_fusion": (False,),
+    "attention": ("flash2", "fused", "unfused"), "loss": ("vocab-parallel", "fused-te"), "sharding": ("megatron",),
+}  # fmt: skip
+"""Keys of which some values (none listed: any but the default) exist in Megatron-Core's forms alone."""
+
+
+def _framework(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """What only Megatron-Core's layers know needs that framework."""
+    if run.framework == "megatron":
+        return run
+    for key, values in MEGATRON_ALONE.items():
+        value = getattr(run, key)
+        if value in values or (not values and value != KEYS[key].default):
+            run = _back(run, key, broken, "needs", needs="framework=megatron")
+    return run
+
+
+NOT_IN_MEGATRON = {
+    "lora_rank": 0, "offload": "none", "keep_outputs": False, "base": "recipe", "gradients": "freed",
+}  # fmt: skip
+
+
+def _megatron(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """What Megatron-Core's forms leave out is said, and left out."""
+    if run.framework != "megatron":
+        return run
+    for key, off in NOT_IN_MEGATRON.items():
+        if getattr(run, key) != off:
+            run = _back(run, key, broken, "not_modelled", what="framework=megatron")
+    if run.checkpointing not in ("none", "full", "selective-attention"):
+        run = _back(
+            run,
+            "checkpointing",
+            broken,
+            "bad_value",
+            allowed="none, full, selective-attention",
+            nearest="full",
+        )
+    if run.loss == "chunked":
+        run = _back(
+            run,
+            "loss",
+            broken,
+            "bad_value",
+            allowed="full, vocab-parallel, fused, fused-te",
+            nearest="full",
+        )
+    if run.zero > "1":
+        run = _back(run, "zero", broken, "bad_value", allowed="0, 1", nearest="1").but(zero="1")
+    if run.sharding not in ("auto", "megatron"):
+        run = _back(
+            run, "sharding", broken, "bad_value", allowed="auto, megatron", nearest="megatron"
+        )
+    return run
+
+
+def _axes(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """Tensor, pipeline and context parallelism must divide what they share, and the GPUs."""
+    run = _tensor_parallel(run, broken)
+    model = model_of(run)
+    if run.pp > model.layers:
+        run = _divides(run, "pp", model.layers, "layers", broken)
+    if run.vpp > 1 and (run.pp == 1 or model.layers % (run.pp * run.vpp)):
+        run = _divides(run, "vpp", model.layers // run.pp if run.pp > 1 else 1, "layers", broken)
+    if run.cp > 1 and run.seq % (2 * run.cp):
+        run = _divides(run, "cp", max(1, run.seq // 2), "seq", broken)
+    group = run.tp * run.pp * run.cp
+    if run.gpus % group == 0:
+        return run
+    if "gpus" not in given:
+        return run.but(gpus=group)
+    key = max(("tp", "pp", "cp"), key=lambda name: int(getattr(run, name)))
+    run = _divides(run, key, run.gpus, "gpus", broken)
+    return run if run.gpus % (run.tp * run.pp * run.cp) == 0 else run.but(tp=1, pp=1, vpp=1, cp=1)
+
+
+def _tensor_parallel(run: Run, broken: list[Broken]) -> Run:
     if run.tp == 1:
         return run
     model = model_of(run)
@@ -71,10 +158,6 @@ def _tensor_parallel(run: Run, given: frozenset[str], broken: list[Broken]) -> R
         return _divides(run, "tp", model.kv_heads, "kv_heads", broken)
     if model.ffn % run.tp:
         return _divides(run, "tp", model.ffn, "ffn", broken)
-    if run.gpus % run.tp:
-        if "gpus" not in given:
-            return run.but(gpus=run.tp)
-        return _divides(run, "tp", run.gpus, "gpus", broken)
     return run
 
 

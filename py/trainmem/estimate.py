@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import NamedTuple
 
-from trainmem import catalog, overhead, rows
+from trainmem import catalog, megatron, overhead, rows
 from trainmem.architectures import Model, outside_weights
 from trainmem.changes import Change, changes
 from trainmem.ledger import PARTS, Ledger
@@ -43,6 +43,7 @@ class Rank(NamedTuple):
     stage: int
     device: int
     by_part: dict[str, int]
+    peak_phase: str
 
 
 class Report:
@@ -50,8 +51,8 @@ class Report:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.step: Step = walk(run)
-        self.amounts: dict[str, Amounts] = phases(self.step)
+        self.stages: list[tuple[Step, dict[str, Amounts]]] = stages(run)
+        self.step, self.amounts = max(self.stages, key=lambda stage: _highest(stage[1]))
         self.phases: dict[str, int] = {
             name: sum(amounts.values()) for name, amounts in self.amounts.items()
         }
@@ -66,9 +67,11 @@ class Report:
         return model_of(self.run)
 
     def _overhead(self, allocated: int) -> overhead.Overhead:
-        card = catalog.entry("gpus", self.run.gpu)
-        groups = (self.kind != "alone") + (self.run.tp > 1)
-        return overhead.overhead(allocated, self.kind, str(card.get("architecture", "")), groups)
+        generation = str(catalog.entry("gpus", self.run.gpu).get("architecture", ""))
+        size = overhead.workspace(generation, self.run.framework, self.run.workspace)
+        data = self.run.gpus // (self.run.tp * self.run.pp)
+        groups = (data > 1) + (self.run.tp > 1) + (self.run.pp > 1)
+        return overhead.overhead(allocated, self.kind, size, groups)
 
     @property
     def reserved(self) -> int:
@@ -78,7 +81,7 @@ class Report:
     @property
     def device(self) -> int:
         """What nvidia-smi shows: reserved, the CUDA context, and communicators."""
-        return self.reserved + self.overhead.context[0] + self.overhead.communicators[0]
+        return self.allocated + self.overhead.expected
 
     def band(self, level: str) -> tuple[int, int]:
         """Low and high of "allocated", "reserved" or "device"."""
@@ -143,6 +146,8 @@ class Report:
     def parameters(self) -> int:
         """Parameters of the whole model, tied weights once, adapters not counted."""
         step = self.step
+        if self.run.framework == "megatron":
+            return megatron.parameters(self.run)
         if self.run.tp > 1:
             return Report(self.run.but(tp=1, gpus=1)).parameters
         adapters = sum(w.elements for w in step.layer if ".lora_" in w.name)
@@ -152,6 +157,8 @@ class Report:
     @cached_property
     def trainable(self) -> int:
         """Parameters that train, over all GPUs of one model copy."""
+        if self.run.framework == "megatron":
+            return self.parameters
         if self.run.tp > 1:
             return Report(self.run.but(tp=1, gpus=1)).trainable
         return rows.trainable(self.step)
@@ -159,7 +166,18 @@ class Report:
     @property
     def ranks(self) -> list[Rank]:
         """One entry a pipeline stage."""
-        return [Rank(0, self.device, self.by_part)]
+        return [self._rank(place, amounts) for place, (_, amounts) in enumerate(self.stages)]
+
+    def _rank(self, place: int, amounts: dict[str, Amounts]) -> Rank:
+        """What one stage's GPU holds at its own highest phase."""
+        phase, most = max(amounts.items(), key=lambda item: sum(item[1].values()))
+        sums = dict.fromkeys(PARTS, 0)
+        for key, size in most.items():
+            sums[rows.KINDS[key].part] += size
+        allocated = sum(sums.values())
+        extra = self._overhead(allocated)
+        sums["overhead"] = extra.expected
+        return Rank(place, allocated + extra.expected, sums, phase)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -171,9 +189,7 @@ class Report:
         need, (low, high) = self.device, self.band("device")
         if most > self.allocated:
             extra = self._overhead(most)
-            need = (
-                most + extra.slack[0] + extra.workspace + extra.context[0] + extra.communicators[0]
-            )
+            need = most + extra.expected
             low, high = overhead.band(most, self.kind, extra, "device")
         if usable is None:
             return Verdict("unknown", need, low, high, None, None)
@@ -184,6 +200,19 @@ class Report:
     def changes(self) -> list[Change]:
         """Single changes that would save memory, the best first."""
         return changes(self, estimate)
+
+
+def stages(run: Run) -> list[tuple[Step, dict[str, Amounts]]]:
+    """Each pipeline stage of a run, walked, with the amounts of its phases."""
+    if run.framework == "megatron":
+        walked = [megatron.walk(run, stage) for stage in range(run.pp)]
+        return [(step, megatron.phases(step, stage)) for stage, step in enumerate(walked)]
+    step = walk(run)
+    return [(step, phases(step))]
+
+
+def _highest(amounts: dict[str, Amounts]) -> int:
+    return max(sum(phase.values()) for phase in amounts.values())
 
 
 def estimate(run: Run) -> Report:

@@ -188,6 +188,9 @@ KINDS: dict[str, Kind] = {
     "factored_moment": Kind("optimizer", "adafactor", plain),
     "vector_moments": Kind("optimizer", "adam", plain),
     "step_temporary": Kind("optimizer", "pytorch-optim", per_parameter(trainable, state_shards)),
+    "dummy_gradients": Kind("gradients", "megatron", plain),
+    "gather_buffer": Kind("activations", "megatron", one_layer),
+    "pipeline_buffers": Kind("activations", "megatron", one_layer),
     "inputs": Kind("activations", "transformers-source", one_layer),
     "position_tables": Kind("activations", "transformers-source", plain),
     "position_ids": Kind("activations", "transformers-source", plain),
@@ -235,7 +238,7 @@ def overhead_rows(extra: Overhead, allocated: int) -> Ledger:
             "workspace",
             extra.workspace,
             "cublas-workspace",
-            lambda: product((2, ""), (extra.workspace // 2, "bytes")),
+            lambda: product((extra.workspace, "bytes")),
         ),
         Row(
             "overhead",

@@ -61,11 +61,21 @@ _KEYS = (
     Key("micro_batch", "training", "count", 1, (), 1, 1 << 20, "sequences"),
     Key("seq", "training", "count", 2048, (), 1, 1 << 27, "tokens"),
     Key("grad_accum", "training", "count", 1, (), 1, 1 << 20),
-    Key("attention", "training", "choice", "sdpa", ("sdpa", "eager")),
-    Key("loss", "training", "choice", "full", ("full", "chunked", "fused")),
+    Key("attention", "training", "choice", "sdpa", ("sdpa", "eager", "flash2", "fused", "unfused")),
+    Key(
+        "loss",
+        "training",
+        "choice",
+        "full",
+        ("full", "chunked", "fused", "vocab-parallel", "fused-te"),
+    ),
     Key("gradients", "training", "choice", "freed", ("freed", "kept")),
     Key("keep_outputs", "training", "flag", False),
-    Key("framework", "training", "choice", "transformers", ("transformers",)),
+    Key("framework", "training", "choice", "transformers", ("transformers", "megatron")),
+    Key("norm", "training", "choice", "", ("", "layernorm", "rmsnorm")),
+    Key("activation", "training", "choice", "", ("", "gelu", "swiglu", "squared-relu")),
+    Key("position", "training", "choice", "", ("", "learned", "rope")),
+    Key("gradient_fusion", "training", "flag", True),
     Key("checkpointing", "savers", "choice", "none", CHECKPOINTING),
     Key("lora_rank", "savers", "count", 0, (), 0, 1 << 16),
     Key("lora_targets", "savers", "list", "q_proj,v_proj"),
@@ -75,15 +85,20 @@ _KEYS = (
     Key("offload", "savers", "choice", "none", ("none", "optimizer")),
     Key("gpus", "cluster", "count", 1, (), 1, 1 << 20, "gpus"),
     Key("zero", "cluster", "choice", "0", ("0", "1", "2", "3")),
-    Key("sharding", "cluster", "choice", "auto", ("auto", "deepspeed", "fsdp2")),
+    Key("sharding", "cluster", "choice", "auto", ("auto", "deepspeed", "fsdp2", "megatron")),
     Key("fsdp_param", "cluster", "choice", "auto", ("auto", "bf16", "fp16", "fp32")),
     Key("fsdp_reduce", "cluster", "choice", "auto", ("auto", "bf16", "fp32")),
     Key("bucket", "cluster", "count", 500_000_000, (), 1, 1 << 40, "parameters"),
     Key("tp", "cluster", "count", 1, (), 1, 1024, "gpus"),
+    Key("sp", "cluster", "flag", False),
+    Key("pp", "cluster", "count", 1, (), 1, 256, "gpus"),
+    Key("vpp", "cluster", "count", 1, (), 1, 256),
+    Key("cp", "cluster", "count", 1, (), 1, 1024, "gpus"),
     Key("gpu", "hardware", "preset", "h100-sxm-80gb"),
     Key("ecc", "hardware", "flag", True),
     Key("usable", "hardware", "optional bytes", None, (), 1 << 20, 1 << 50),
     Key("headroom", "hardware", "number", 10.0, (), 0, 90, "percent"),
+    Key("workspace", "hardware", "optional bytes", None, (), 1 << 10, 1 << 34),
     Key("units", "page", "choice", "gib", ("gib", "gb")),
     Key("embed", "page", "flag", False),
 )
@@ -122,6 +137,10 @@ class Run(NamedTuple):
     gradients: str = "freed"
     keep_outputs: bool = False
     framework: str = "transformers"
+    norm: str = ""
+    activation: str = ""
+    position: str = ""
+    gradient_fusion: bool = True
     checkpointing: str = "none"
     lora_rank: int = 0
     lora_targets: str = "q_proj,v_proj"
@@ -136,10 +155,15 @@ class Run(NamedTuple):
     fsdp_reduce: str = "auto"
     bucket: int = 500_000_000
     tp: int = 1
+    sp: bool = False
+    pp: int = 1
+    vpp: int = 1
+    cp: int = 1
     gpu: str = "h100-sxm-80gb"
     ecc: bool = True
     usable: int | None = None
     headroom: float = 10.0
+    workspace: int | None = None
     units: str = "gib"
     embed: bool = False
 
