@@ -88,6 +88,14 @@ def bench(_extra: list[str]) -> int:
     return _sitebuild() or show([PYTHON, "-m", "devtools.bench"])
 
 
+def score(extra: list[str]) -> int:
+    """Score the estimator against measured runs: a file with one JSON object a line."""
+    if len(extra) != 1:
+        raise StepError("score takes one file with measured rows, one JSON object a line.")
+    machine.requirements("test")
+    return show([PYTHON, "-m", "devtools.score", *extra])
+
+
 def clean(_extra: list[str]) -> int:
     """Remove everything that the other verbs made."""
     with step("clean"):
@@ -103,10 +111,11 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "test-slow": test_slow,
     "test-package": test_package,
     "bench": bench,
+    "score": score,
     "zip": zip_site,
     "clean": clean,
 }
-TAKES_MORE = {"test", "test-slow", "test-package"}
+TAKES_MORE = {"test", "test-slow", "test-package", "score"}
 
 
 def _parser() -> argparse.ArgumentParser:

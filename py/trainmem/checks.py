@@ -72,7 +72,7 @@ def _positions(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
 
 
 MEGATRON_ALONE = {
-    "sp": (True,), "pp": (), "vpp": (), "cp": (), "norm": (), "activation": (), "position": (), "gradient_fusion": (False,),
+    "sp": (True,), "pp": (), "vpp": (), "cp": (), "norm": (), "activation": (), "position": (), "gradient_fusion": (False,), "mask": (False,),
     "attention": ("flash2", "fused", "unfused"), "loss": ("vocab-parallel", "fused-te"), "sharding": ("megatron",),
 }  # fmt: skip
 """Keys of which some values (none listed: any but the default) exist in Megatron-Core's forms alone."""

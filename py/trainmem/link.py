@@ -21,7 +21,7 @@ FROZEN: dict[int, dict[str, Any]] = {
         "mlp_bias": "", "dropout": None, "attention_dropout": None, "precision": "bf16-mixed", "optimizer": "adamw",
         "micro_batch": 1, "seq": 2048, "grad_accum": 1, "attention": "sdpa", "loss": "full", "gradients": "freed",
         "keep_outputs": False, "framework": "transformers", "norm": "", "activation": "", "position": "",
-        "gradient_fusion": True, "checkpointing": "none", "lora_rank": 0,
+        "gradient_fusion": True, "mask": True, "checkpointing": "none", "lora_rank": 0,
         "lora_targets": "q_proj,v_proj", "lora_dropout": 0.0, "lora_dtype": "fp32", "base": "recipe",
         "offload": "none", "gpus": 1, "zero": "0", "sharding": "auto", "fsdp_param": "auto", "fsdp_reduce": "auto",
         "bucket": 500_000_000, "tp": 1, "sp": False, "pp": 1, "vpp": 1, "cp": 1, "gpu": "h100-sxm-80gb", "ecc": True, "usable": None, "headroom": 10.0, "workspace": None,

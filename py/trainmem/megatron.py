@@ -305,6 +305,6 @@ def _buffers(step: Step, layout: Layout, stage: int) -> Amounts:
         "gather_buffer": stream if layout.sequence else 0,
         "pipeline_buffers": 3 * stream // layout.whole if layout.pipeline > 1 else 0,
         "embedding_dropout": tokens * model.hidden // layout.whole if dropout else 0,
-        "attention_mask": run.micro_batch * run.seq * run.seq // layout.context,
+        "attention_mask": run.mask * run.micro_batch * run.seq * run.seq // layout.context,
         "dummy_gradients": 0 if not run.gradient_fusion else 2 * sum(shapes.values()),
     }

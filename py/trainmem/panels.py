@@ -145,6 +145,24 @@ def phases(scene: Scene) -> Markup:
     )
 
 
+def stages(scene: Scene) -> Markup:
+    """Each pipeline stage's GPU at its own highest phase, the fullest one marked; nothing where there is one stage."""
+    ranks = scene.report.ranks
+    if len(ranks) == 1:
+        return Markup("")
+    most = max(rank.device for rank in ranks)
+    lines = [
+        (scene.word("page.stage", n=rank.stage + 1), rank.by_part, rank.device == most)
+        for rank in ranks
+    ]
+    load = load_of(scene.report)
+    return fragment(
+        element("h2", scene.word("page.stages")),
+        element("p", scene.word("page.stages_note"), class_="tm-muted"),
+        chart.bars(lines, load.usable, scene.style, scale_of(load)),
+    )
+
+
 def changes(scene: Scene) -> Markup:
     """Single changes that save most, as links with the whole new state in them."""
     fits = scene.report.verdict.kind == "fits"

@@ -76,6 +76,7 @@ _KEYS = (
     Key("activation", "training", "choice", "", ("", "gelu", "swiglu", "squared-relu")),
     Key("position", "training", "choice", "", ("", "learned", "rope")),
     Key("gradient_fusion", "training", "flag", True),
+    Key("mask", "training", "flag", True),
     Key("checkpointing", "savers", "choice", "none", CHECKPOINTING),
     Key("lora_rank", "savers", "count", 0, (), 0, 1 << 16),
     Key("lora_targets", "savers", "list", "q_proj,v_proj"),
@@ -141,6 +142,7 @@ class Run(NamedTuple):
     activation: str = ""
     position: str = ""
     gradient_fusion: bool = True
+    mask: bool = True
     checkpointing: str = "none"
     lora_rank: int = 0
     lora_targets: str = "q_proj,v_proj"

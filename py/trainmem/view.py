@@ -46,6 +46,7 @@ REGIONS: dict[str, dict[str, Region]] = {
         "quiet": panels.quiet,
         "assumptions": scene.assumptions,
         "phases": panels.phases,
+        "stages": panels.stages,
         "changes": panels.changes,
         "ledger": accounts.ledger,
         "levels": accounts.levels,
@@ -211,7 +212,7 @@ def _workbench(shown: Scene, parts: dict[str, str]) -> Markup:
         "form", *form.groups(filled, hints), class_="tm-form", aria_label=shown.word("page.settings"),
         autocomplete="off",
     )  # fmt: skip
-    results = [_region(parts, name) for name in ("phases", "changes", "ledger", "levels", "share")]
+    results = [_region(parts, name) for name in ("phases", "stages", "changes", "ledger", "levels", "share")]
     return fragment(
         _region(parts, "heading"),
         _region(parts, "problems"),
