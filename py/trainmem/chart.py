@@ -96,30 +96,52 @@ def _has_value_inside(span: Span) -> bool:
 
 
 def _names(segments: list[Span], style: Style, capacity: float | None) -> list[Markup]:
-    """Names over the segments; one that does not fit goes a line up, with a hairline down to its segment."""
+    """Names over the segments; one that does not fit goes a line up, with a hairline down to its segment.
+
+    Where names a line up would push each other aside, every other one stays on the first line, if there is room.
+    """
     shapes: list[Markup] = []
-    raised: list[tuple[float, float, str]] = []  # middle of the segment, width of the label, label
-    taken = 0.0
+    taken: list[tuple[float, float]] = []  # where the first line is written on
+    wide: list[tuple[float, float, str]] = []  # middle of the segment, width of the label, label
     for span in segments:
         if span.width < NAMELESS:
             continue
         label = _label(span, style)
         width = CHARACTER * sum(character.isprintable() for character in label)
         middle = _middle(span, capacity)
-        centre = max(middle, taken + width / 2)
+        centre = max(middle, (taken[-1][1] if taken else 0) + width / 2)
         if width <= OVERHANG * span.width and centre - middle <= 1:
-            taken = centre + width / 2 + 1
+            taken.append((centre - width / 2, centre + width / 2 + 1))
             shapes.append(word_text(style, centre, FIRST_LINE, label, "tm-wide"))
-        elif span is segments[-1] and span.start >= taken and span.start + width <= 100:
-            text = word_text(style, span.start, FIRST_LINE, label, "tm-wide", anchor="start")
-            shapes.append(text)
+        elif span is segments[-1] and _free(taken, span.start, span.start + width):
+            taken.append((span.start, span.start + width + 1))
+            shapes.append(
+                word_text(style, span.start, FIRST_LINE, label, "tm-wide", anchor="start")
+            )
+        else:
+            wide.append((middle, width, label))
+    raised: list[tuple[float, float, str]] = []
+    for middle, width, label in wide:
+        crowded = bool(raised) and raised[-1][0] + raised[-1][1] / 2 + 1 > middle - width / 2
+        if crowded and _free(taken, middle - width / 2, middle + width / 2):
+            taken.append((middle - width / 2, middle + width / 2 + 1))
+            shapes.append(word_text(style, middle, FIRST_LINE, label, "tm-wide"))
         else:
             raised.append((middle, width, label))
-    for (middle, width, label), start in zip(raised, _side_by_side(raised), strict=True):
+    return shapes + _raised(raised, style)
+
+
+def _free(taken: list[tuple[float, float]], start: float, stop: float) -> bool:
+    """Whether a stretch of a line is inside the drawing and nothing is written on it."""
+    return start >= 0 and stop <= 100 and all(stop < a or start > b for a, b in taken)
+
+
+def _raised(labels: list[tuple[float, float, str]], style: Style) -> list[Markup]:
+    """Names a line up, each with its hairline; one that is pushed aside hangs on the end where that is."""
+    shapes: list[Markup] = []
+    for (middle, width, label), start in zip(labels, _side_by_side(labels), strict=True):
         at, anchor = start + width / 2, "middle"
-        if (
-            start > middle - width / 2 + 1
-        ):  # pushed aside: it hangs on the end that its hairline is at
+        if start > middle - width / 2 + 1:
             at, anchor = start, "start"
         elif start < middle - width / 2 - 1:
             at, anchor = start + width, "end"
