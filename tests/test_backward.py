@@ -91,3 +91,17 @@ def test_a_branch_without_gradient_costs_nothing():
     tape = Tape(BF16, N, N)
     y = tape.linear(tape.new(IN, grad=False), OUT, "a")
     assert replay(tape, y).working == 2 * N * OUT
+
+
+def test_the_gradients_of_a_split_are_joined_once():
+    """Three thirds make one gradient of the whole; parts make a gradient of the whole each."""
+    found = {}
+    for cut in ("split", "part"):
+        tape = Tape(BF16, N, N)
+        x = tape.new(3 * IN)
+        views = (
+            tape.split(x, IN, IN, IN) if cut == "split" else [tape.part(x, IN) for _ in range(3)]
+        )
+        y = tape.add(tape.add(views[0], views[1]), views[2])
+        found[cut] = replay(tape, y).working
+    assert found == {"split": 2 * N * 4 * IN, "part": 2 * N * 7 * IN}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from trainmem import catalog, tables
+from trainmem.run import ARCHITECTURES
 
 DATA = Path(tables.__file__).parent / "data"
 FILES = sorted(DATA.glob("**/*.toml"))
@@ -20,7 +21,8 @@ GPUS = [identity for path, identity in ENTRIES if path.parent.name == "gpus"]
 
 MODEL_KEYS = {
     "name", "also", "arch", "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "tied",
-    "positions", "parameters", "source", "checked", "unverified", "notes",
+    "positions", "window", "rotary_dim", "experts", "experts_per_token", "moe_ffn", "shared_experts", "dense_layers",
+    "q_rank", "kv_rank", "value_dim", "parameters", "source", "checked", "unverified", "notes",
 }  # fmt: skip
 GPU_KEYS = {
     "name", "also", "vendor", "architecture", "compute_capability", "year", "marketed_gb", "driver_mib",
@@ -71,12 +73,17 @@ def _count(model):
     h, layers, f = model["hidden"], model["layers"], model["ffn"]
     wide, narrow = model["heads"] * model["head_dim"], model["kv_heads"] * model["head_dim"]
     embedding = model["vocab"] * h
-    if model["arch"] == "gpt2":
+    heads = embedding * (1 if model["tied"] else 2)
+    if model["arch"] in ("gpt2", "gpt_neox", "opt"):
         block = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h
-        return embedding + model["positions"] * h + layers * block + 2 * h
+        places = {"gpt2": model["positions"], "opt": model["positions"] + 2}.get(model["arch"], 0)
+        return heads + places * h + layers * block + 2 * h
+    if model["arch"] == "phi":
+        block = 2 * h * wide + 2 * h * narrow + wide + 2 * narrow + h + 2 * h * f + f + h + 2 * h
+        return heads + model["vocab"] + layers * block + 2 * h
     block = 2 * h * wide + 2 * h * narrow + 3 * h * f + 2 * h
     block += {"qwen2": wide + 2 * narrow, "qwen3": 2 * model["head_dim"]}.get(model["arch"], 0)
-    return embedding * (1 if model["tied"] else 2) + layers * block + h
+    return heads + layers * block + h
 
 
 @pytest.mark.parametrize("identity", MODELS)
@@ -86,7 +93,7 @@ def test_each_model_has_exactly_its_parameters(identity):
     assert set(model) - {"id"} <= MODEL_KEYS
     assert _count(model) == model["parameters"]
     assert model["heads"] % model["kv_heads"] == 0
-    assert model["arch"] in ("llama", "mistral", "qwen2", "qwen3", "gpt2")
+    assert model["arch"] in ARCHITECTURES
 
 
 @pytest.mark.parametrize("identity", GPUS)

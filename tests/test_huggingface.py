@@ -91,6 +91,42 @@ def test_defaults_of_a_family():
     assert from_hf(short | {"model_type": "llama", "head_dim": None}).head_dim == 64
 
 
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("gpt_neox", 20_554_567_680), ("opt", 125_239_296), ("phi", 1_418_270_720), ("phi3", 3_821_079_552),
+    ],
+)  # fmt: skip
+def test_defaults_are_those_of_the_config_classes(kind, count):
+    """A config that says nothing but its family has as many parameters as transformers 5.24 makes from its defaults."""
+    assert parameters({"model_type": kind}) == count
+
+
+def test_a_part_of_each_head_is_rotated():
+    """The rotated part is read from any of its places, and the family's own share stays unsaid."""
+    phi = {"model_type": "phi", "hidden_size": 2560, "num_attention_heads": 32}
+    assert from_hf(phi).rotary_dim == 0
+    assert from_hf(phi | {"partial_rotary_factor": 0.4}).rotary_dim == 32
+    assert from_hf(phi | {"rope_parameters": {"partial_rotary_factor": 0.4}}).rotary_dim == 32
+    assert from_hf({"model_type": "gpt_neox", "rotary_pct": 1.0}).rotary_dim == 96
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "gpt_neox", "use_parallel_residual": False},
+        {"model_type": "opt", "do_layer_norm_before": False},
+        {"model_type": "opt", "hidden_size": 1024, "word_embed_proj_dim": 512},
+        {"model_type": "phi", "qk_layernorm": True},
+        {"model_type": "phi", "partial_rotary_factor": 2},
+    ],
+)
+def test_a_variant_that_is_not_modelled_is_refused(config):
+    """A switch whose other position has no form here is named, not passed over."""
+    with pytest.raises(ConfigError, match=list(config)[-1]):
+        from_hf(config)
+
+
 def test_the_class_stands_in_for_the_type():
     """A config without model_type is known by its architectures."""
     nameless = {key: value for key, value in LLAMA.items() if key != "model_type"}

@@ -10,7 +10,9 @@ from trainmem.run import KEYS, Run, model_of
 VERSION_1 = {
     "model": "llama-3.1-8b", "arch": "", "layers": None, "hidden": None, "ffn": None, "heads": None,
     "kv_heads": None, "head_dim": None, "vocab": None, "positions": None, "tied": "", "attention_bias": "",
-    "mlp_bias": "", "dropout": None, "attention_dropout": None, "precision": "bf16-mixed", "optimizer": "adamw",
+    "mlp_bias": "", "dropout": None, "attention_dropout": None, "window": None, "rotary_dim": None, "experts": None,
+    "experts_per_token": None, "moe_ffn": None, "shared_experts": None, "dense_layers": None, "q_rank": None,
+    "kv_rank": None, "value_dim": None, "precision": "bf16-mixed", "optimizer": "adamw",
     "micro_batch": 1, "seq": 2048, "grad_accum": 1, "attention": "sdpa", "loss": "full", "gradients": "freed",
     "keep_outputs": False, "framework": "transformers", "checkpointing": "none", "lora_rank": 0,
     "lora_targets": "q_proj,v_proj", "lora_dropout": 0.0, "lora_dtype": "fp32", "base": "recipe",

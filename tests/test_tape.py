@@ -162,3 +162,30 @@ def test_sizes():
     assert Tensor(10, 4).bytes == 40
     assert Weight("a", 5, 3, 2).elements == 15
     assert Weight("a", 5, 0, 2).elements == 5
+
+
+def test_relu_keeps_what_it_returns():
+    """The output tells where the input was positive, and the next product keeps it anyway."""
+    walk = tape()
+    walk.linear(walk.relu(walk.new(WIDTH)), OUT, "a")
+    assert walk.kept_bytes() == 2 * TOKENS * WIDTH
+
+
+def test_a_view_keeps_the_whole():
+    """One third of a fused projection, kept, keeps all three; so does a part of it."""
+    for views in (lambda walk, x: walk.split(x, 8, 8, 8), lambda walk, x: (walk.part(x, 8),)):
+        walk = tape()
+        walk.activation(views(walk, walk.new(WIDTH))[-1])
+        assert walk.kept_bytes() == 2 * TOKENS * WIDTH
+
+
+@pytest.mark.parametrize(("recipe", "copies"), [(BF16, 1), (FP32, 0)])
+def test_attention_on_joined_heads_is_copied_back(recipe, copies):
+    """Flash attention answers in the order of q; the memory-efficient kernel always token by token."""
+    kept = {}
+    for joined in (False, True):
+        walk = tape(recipe)
+        q, k, v = (walk.new(WIDTH) for _ in range(3))
+        walk.linear(walk.attend(q, k, v, 3, 3, joined=joined), OUT, "o")
+        kept[joined] = walk.kept_bytes()
+    assert kept[True] - kept[False] == copies * 2 * TOKENS * WIDTH

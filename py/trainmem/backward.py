@@ -133,11 +133,15 @@ class _Live:
         """One operation: make the gradients of its inputs and weights, then free what it kept and the one that came in."""
         if self.pending and operation.kind != "cast":
             self.settle()
-        incoming = self.gradients.pop(id(operation.output), None)
-        if incoming is None:
+        arrived = [
+            gradient
+            for tensor in (operation.output, *operation.others)
+            if (gradient := self.gradients.pop(id(tensor), None))
+        ]
+        if not arrived:
             return
         if operation.view:
-            self.pass_on(operation, incoming)
+            self.pass_on(operation, arrived[0])
         else:
             for tensor in operation.inputs:
                 if tensor.grad:
@@ -147,7 +151,8 @@ class _Live:
             if operation.temporary:
                 self.grow(operation.temporary)
                 self.live -= operation.temporary
-        self.drop(incoming)
+        for gradient in arrived:
+            self.drop(gradient)
         self.release(operation)
 
     def make(self, operation: Operation) -> None:

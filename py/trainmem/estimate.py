@@ -96,7 +96,7 @@ class Report:
         )
         early = max(size for name, size in self.phases.items() if name != "optimizer step") - states
         loaded = step.static["weights"] + step.static["base_weights"]
-        casts = 0 if step.tape.adapter else step.model.layers * step.tape.cast_bytes() + head.casts
+        casts = step.model.layers * step.tape.cast_bytes() + head.casts
         whole = step.layer_elements * step.forward.weights if step.sharing.shards_weights > 1 else 0
         return {
             "load": loaded + whole,

@@ -33,7 +33,8 @@ def _guessed(config: Mapping[str, Any]) -> str:
     """The family from the class name, for a config that leaves model_type out."""
     names = config.get("architectures") or [""]
     return {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
-            "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2"}.get(str(names[0]), "")  # fmt: skip
+            "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2", "GPTNeoXForCausalLM": "gpt_neox",
+            "OPTForCausalLM": "opt", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3"}.get(str(names[0]), "")  # fmt: skip
 
 
 def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -> int:
@@ -102,10 +103,110 @@ def _gpt2(kind: str, config: Mapping[str, Any]) -> Model:
     )
 
 
+def _gpt_neox(kind: str, config: Mapping[str, Any]) -> Model:
+    hidden = _count(config, "hidden_size", default=6144)
+    heads = _count(config, "num_attention_heads", default=64)
+    _refuse(config, "use_parallel_residual", True)
+    head_dim = max(1, hidden // heads)
+    return Model(
+        name=_name(config),
+        arch=kind,
+        layers=_count(config, "num_hidden_layers", default=44),
+        hidden=hidden,
+        ffn=_count(config, "intermediate_size", default=24576),
+        heads=heads,
+        kv_heads=heads,
+        head_dim=head_dim,
+        vocab=_count(config, "vocab_size", default=50432),
+        positions=_count(config, "max_position_embeddings", default=2048),
+        tied=bool(config.get("tie_word_embeddings", False)),
+        attention_bias=bool(config.get("attention_bias", True)),
+        mlp_bias=True,
+        dropout=_rate(config, "hidden_dropout"),
+        attention_dropout=_rate(config, "attention_dropout"),
+        rotary_dim=_rotary(kind, config, head_dim),
+    )
+
+
+def _opt(kind: str, config: Mapping[str, Any]) -> Model:
+    hidden = _count(config, "hidden_size", default=768)
+    heads = _count(config, "num_attention_heads", default=12)
+    _refuse(config, "do_layer_norm_before", True)
+    _refuse(config, "word_embed_proj_dim", hidden)
+    bias = bool(config.get("enable_bias", True))
+    return Model(
+        name=_name(config),
+        arch=kind,
+        layers=_count(config, "num_hidden_layers", default=12),
+        hidden=hidden,
+        ffn=_count(config, "ffn_dim", default=3072),
+        heads=heads,
+        kv_heads=heads,
+        head_dim=max(1, hidden // heads),
+        vocab=_count(config, "vocab_size", default=50272),
+        positions=_count(config, "max_position_embeddings", default=2048),
+        tied=bool(config.get("tie_word_embeddings", True)),
+        attention_bias=bias,
+        mlp_bias=bias,
+        dropout=_rate(config, "dropout", 0.1),
+        attention_dropout=_rate(config, "attention_dropout"),
+    )
+
+
+def _phi(kind: str, config: Mapping[str, Any]) -> Model:
+    """Phi-1 to Phi-4."""
+    old = kind == "phi"
+    hidden = _count(config, "hidden_size", default=2048 if old else 3072)
+    heads = _count(config, "num_attention_heads", default=32)
+    _refuse(config, "qk_layernorm", False)
+    _refuse(config, "embd_pdrop", 0)
+    head_dim = max(1, hidden // heads)
+    return Model(
+        name=_name(config),
+        arch=kind,
+        layers=_count(config, "num_hidden_layers", default=24 if old else 32),
+        hidden=hidden,
+        ffn=_count(config, "intermediate_size", default=8192),
+        heads=heads,
+        kv_heads=_count(config, "num_key_value_heads", default=heads),
+        head_dim=head_dim,
+        vocab=_count(config, "vocab_size", default=51200 if old else 32064),
+        positions=_count(config, "max_position_embeddings", default=2048 if old else 4096),
+        tied=bool(config.get("tie_word_embeddings", False)),
+        attention_bias=old,
+        mlp_bias=old,
+        dropout=_rate(config, "resid_pdrop"),
+        attention_dropout=_rate(config, "attention_dropout"),
+        rotary_dim=_rotary(kind, config, head_dim),
+    )
+
+
+def _refuse(config: Mapping[str, Any], name: str, modelled: Any) -> None:
+    """Stops at a switch of which only one position is modelled."""
+    value = config.get(name, modelled)
+    if value != modelled:
+        raise ConfigError(f"{name}={str(value)[:40]!r} is not modelled; only {modelled!r} is.")
+
+
+def _rotary(kind: str, config: Mapping[str, Any], head_dim: int) -> int:
+    """Numbers of a head that are rotated, where it is not the family's share; 0 otherwise."""
+    share: Any = ARCHITECTURES[kind].rotary
+    for place in (config, config.get("rope_scaling"), config.get("rope_parameters")):
+        if isinstance(place, Mapping):
+            share = place.get("partial_rotary_factor", place.get("rotary_pct", share))
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise ConfigError(
+            f"partial_rotary_factor={str(share)[:40]!r} must be a number from 0 to 1."
+        )
+    dimension = int(head_dim * share)
+    return 0 if dimension == int(head_dim * ARCHITECTURES[kind].rotary) else dimension
+
+
 def _name(config: Mapping[str, Any]) -> str:
     return str(config.get("_name_or_path") or "")[:80]
 
 
 READERS: dict[str, Callable[[str, Mapping[str, Any]], Model]] = {
     "llama": _llama, "mistral": _llama, "qwen2": _llama, "qwen3": _llama, "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox, "opt": _opt, "phi": _phi, "phi3": _phi,
 }  # fmt: skip

@@ -18,7 +18,9 @@ FROZEN: dict[int, dict[str, Any]] = {
     1: {
         "model": "llama-3.1-8b", "arch": "", "layers": None, "hidden": None, "ffn": None, "heads": None,
         "kv_heads": None, "head_dim": None, "vocab": None, "positions": None, "tied": "", "attention_bias": "",
-        "mlp_bias": "", "dropout": None, "attention_dropout": None, "precision": "bf16-mixed", "optimizer": "adamw",
+        "mlp_bias": "", "dropout": None, "attention_dropout": None, "window": None, "rotary_dim": None, "experts": None,
+        "experts_per_token": None, "moe_ffn": None, "shared_experts": None, "dense_layers": None, "q_rank": None,
+        "kv_rank": None, "value_dim": None, "precision": "bf16-mixed", "optimizer": "adamw",
         "micro_batch": 1, "seq": 2048, "grad_accum": 1, "attention": "sdpa", "loss": "full", "gradients": "freed",
         "keep_outputs": False, "framework": "transformers", "norm": "", "activation": "", "position": "",
         "gradient_fusion": True, "mask": True, "checkpointing": "none", "lora_rank": 0,

@@ -68,7 +68,7 @@ def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumu
     tape.trains = trains
     norm = tape.rmsnorm if ARCHITECTURES[model.arch].final_norm == "rmsnorm" else tape.layernorm
     normal = norm(tape.new(model.hidden), "norm")
-    logits = tape.linear(normal, model.vocab, "lm_head")
+    logits = tape.linear(normal, model.vocab, "lm_head", ARCHITECTURES[model.arch].head_bias)
     wide = tape.cast(logits, 4)
     probabilities = Tensor(wide.elements, 4)
     tape.record("log_softmax", probabilities, (wide,), (probabilities,))
@@ -82,7 +82,7 @@ def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumu
         kept=tape.kept_bytes() - probabilities.bytes,
         log_probabilities=probabilities.bytes,
         logits=transient + hidden_states,
-        casts=tape.cast_bytes(),
+        casts=sum(operation.casts for operation in tape.operations),
         outputs=logits.bytes,
         early=0,
         peak=back.peak,

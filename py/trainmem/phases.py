@@ -6,7 +6,7 @@ against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory insid
 """
 
 from trainmem import adapters, parallel
-from trainmem.architectures import ARCHITECTURES
+from trainmem.architectures import ARCHITECTURES, rotary_dim
 from trainmem.ledger import PHASES
 from trainmem.step import Amounts, Step, step_temporary
 
@@ -17,9 +17,9 @@ def forward_end(step: Step) -> Amounts:
     """The loss has just been computed: all kept activations, the logits and their copies."""
     kept, casts = _below(step, step.model.layers)
     head = step.head
-    everything = 0 if step.tape.adapter else step.model.layers * step.tape.cast_bytes() + head.casts
+    cached = step.model.layers * step.tape.cast_bytes()
     return _present(step) | _gathered(step, "forward end") | {
-        "weight_casts": max(everything, casts + head.casts),
+        "weight_casts": max(cached, casts) + head.casts,
         "kept_by_layers": kept,
         "head_inputs": head.kept,
         "logits": head.logits,
@@ -61,7 +61,7 @@ def _layer_backward(step: Step, index: int) -> Amounts:
     return amounts | {
         "weight_casts": casts + back.casts,
         "kept_by_layers": kept,
-        "layer_input": kind.input,
+        "layer_input": kind.input + amounts["layer_input"],
         "layer_in_backward": back.kept,
         "backward_working": back.working,
         "unpacked_weight": adapters.unpacked_bytes(step.tape.weights, step.run.base),
@@ -146,24 +146,48 @@ def _total(amounts: Amounts) -> int:
 
 
 def _present(step: Step) -> Amounts:
-    """What is there from the forward to the end of backward through the layers, beside the layers themselves."""
+    """What is there from the forward to the end of backward through the layers, beside the layers themselves.
+
+    With adapters and checkpointing the embedding's output is held by its hook; learned positions are added to it in a new tensor.
+    """
     run, model, width = step.run, step.model, step.forward.weights
-    learned = ARCHITECTURES[model.arch].learned_positions
+    family = ARCHITECTURES[model.arch]
+    learned = family.learned_positions
     checkpointed = run.checkpointing != "none"
+    masks = (
+        family.embedding_dropout and model.dropout > 0 and (checkpointed or not step.tape.adapter)
+    )
     masked = run.attention == "eager" and checkpointed
     return step.static | {
         "gradients": step.gradients if step.accumulate else 0,
-        "position_tables": 0 if learned else 2 * run.seq * model.head_dim * width,
-        "embedding_dropout": step.tokens * model.hidden if learned and model.dropout else 0,
-        "position_ids": 8 * run.seq * (learned or checkpointed) + 8,
+        "position_tables": 2 * run.seq * rotary_dim(model) * width,
+        "layer_input": step.stream if learned and step.tape.adapter and checkpointed else 0,
+        "embedding_dropout": step.tokens * model.hidden * masks,
+        "position_ids": _position_ids(step),
         "attention_mask": step.tokens * run.seq * width if masked else 0,
     }
+
+
+def _position_ids(step: Step) -> int:
+    """Places of the tokens, 8 bytes each: kept by learned positions that train, and by checkpointed layers.
+
+    OPT counts them for each sequence from its mask, and its layers are handed others than its table.
+    """
+    family = ARCHITECTURES[step.model.arch]
+    learned = family.learned_positions and not step.tape.adapter
+    checkpointed = step.run.checkpointing != "none"
+    if family.spare_positions:
+        return 8 * step.tokens * (learned + checkpointed) + 8
+    return 8 * step.run.seq * (learned or checkpointed) + 8
 
 
 def _below(step: Step, index: int) -> tuple[int, int]:
     """Bytes kept, and low-precision weights held, by the layers before `index`."""
     kept, casts = step.plan.below(index)
-    return (kept + step.first.bytes - step.plan.at(0).bytes if index else kept), casts
+    if not index:
+        return kept, casts
+    usual = step.plan.at(0)
+    return kept + step.first.bytes - usual.bytes, casts + step.first.casts - usual.casts
 
 
 def _outputs(step: Step) -> int:

@@ -38,7 +38,7 @@ OPTIMIZERS = (
 CHECKPOINTING = (
     "none", "full", "every-2", "every-3", "every-4", "selective-matmul", "selective-attention",
 )  # fmt: skip
-ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3", "gpt2")
+ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "opt", "phi", "phi3")
 
 _KEYS = (
     Key("model", "model", "preset", "llama-3.1-8b"),
@@ -56,6 +56,16 @@ _KEYS = (
     Key("mlp_bias", "model", "choice", "", ("", "1", "0")),
     Key("dropout", "model", "optional number", None, (), 0, 0.99),
     Key("attention_dropout", "model", "optional number", None, (), 0, 0.99),
+    Key("window", "model", "optional count", None, (), 0, 1 << 27, "tokens"),
+    Key("rotary_dim", "model", "optional count", None, (), 0, 4096),
+    Key("experts", "model", "optional count", None, (), 0, 1 << 16),
+    Key("experts_per_token", "model", "optional count", None, (), 0, 1 << 16),
+    Key("moe_ffn", "model", "optional count", None, (), 0, 1 << 22),
+    Key("shared_experts", "model", "optional count", None, (), 0, 1 << 16),
+    Key("dense_layers", "model", "optional count", None, (), 0, 2048, "layers"),
+    Key("q_rank", "model", "optional count", None, (), 0, 1 << 20),
+    Key("kv_rank", "model", "optional count", None, (), 0, 1 << 20),
+    Key("value_dim", "model", "optional count", None, (), 0, 4096),
     Key("precision", "training", "choice", "bf16-mixed", PRECISIONS),
     Key("optimizer", "training", "choice", "adamw", OPTIMIZERS),
     Key("micro_batch", "training", "count", 1, (), 1, 1 << 20, "sequences"),
@@ -106,7 +116,8 @@ _KEYS = (
 KEYS: dict[str, Key] = {key.name: key for key in _KEYS}
 DIMENSIONS = (
     "arch", "layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "positions", "tied",
-    "attention_bias", "mlp_bias", "dropout", "attention_dropout",
+    "attention_bias", "mlp_bias", "dropout", "attention_dropout", "window", "rotary_dim", "experts", "experts_per_token", "moe_ffn", "shared_experts",
+    "dense_layers", "q_rank", "kv_rank", "value_dim",
 )  # fmt: skip
 
 
@@ -128,6 +139,16 @@ class Run(NamedTuple):
     mlp_bias: str = ""
     dropout: float | None = None
     attention_dropout: float | None = None
+    window: int | None = None
+    rotary_dim: int | None = None
+    experts: int | None = None
+    experts_per_token: int | None = None
+    moe_ffn: int | None = None
+    shared_experts: int | None = None
+    dense_layers: int | None = None
+    q_rank: int | None = None
+    kv_rank: int | None = None
+    value_dim: int | None = None
     precision: str = "bf16-mixed"
     optimizer: str = "adamw"
     micro_batch: int = 1
@@ -202,6 +223,13 @@ def _model(preset: str, given: tuple[Any, ...]) -> Model:
         key: value == "1" if key in ("tied", "attention_bias", "mlp_bias") else value
         for key, value in named.items()
     }
-    shape = {"layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "arch"}
+    shape = set(DIMENSIONS) - {
+        "positions",
+        "tied",
+        "attention_bias",
+        "mlp_bias",
+        "dropout",
+        "attention_dropout",
+    }
     name = entry["name"] if not shape & set(named) else ""
     return Model(name=str(name), **values)

@@ -134,12 +134,16 @@ def _static(
 
 
 def in_model_order(
-    layer: tuple[Weight, ...], outside: tuple[Weight, ...], layers: int
+    layer: tuple[Weight, ...], outside: tuple[Weight, ...], layers: int, first: tuple[str, ...] = ()
 ) -> list[Counted]:
-    """Every parameter tensor as the model lists them: the embedding, each layer with its norms last, the rest."""
-    products = [(w, layers) for w in layer if w.matmul]
-    norms = [(w, layers) for w in layer if not w.matmul]
-    return [(outside[0], 1), *products, *norms, *((w, 1) for w in outside[1:])]
+    """Every parameter tensor as the model lists them: embeddings, each layer with its norms last unless `first` names them, the rest."""
+    named = [(w, layers) for name in first for w in layer if w.name.removesuffix(".bias") == name]
+    others = [(w, layers) for w in layer if w.name.removesuffix(".bias") not in first]
+    products = [pair for pair in others if pair[0].matmul]
+    norms = [pair for pair in others if not pair[0].matmul]
+    embeddings = [(w, 1) for w in outside if w.name in ("embed_tokens", "positions")]
+    rest = [(w, 1) for w in outside if w.name not in ("embed_tokens", "positions")]
+    return [*embeddings, *named, *products, *norms, *rest]
 
 
 def local_states(
@@ -180,7 +184,8 @@ def step_temporary(step: Step) -> int:
     """
     if step.run.offload == "optimizer":
         return 0
-    counted = in_model_order(step.layer, step.outside, step.model.layers)
+    first = ARCHITECTURES[step.model.arch].listed_first
+    counted = in_model_order(step.layer, step.outside, step.model.layers, first)
     mine = local_states(step.precision, step.sharing, counted)
     elements = sum(copies * weight.elements for weight, copies in mine)
     if step.sharing.kind == "deepspeed":

@@ -49,11 +49,13 @@ class Tape:
         temporary: int = 0,
         view: bool = False,
         casts: int = 0,
+        others: tuple[Tensor, ...] = (),
     ) -> Tensor:
-        """Adds an operation; one whose output needs no gradient keeps nothing."""
+        """Adds an operation; one whose output needs no gradient keeps nothing, and a view keeps what it is a view of."""
         if output.grad:
+            stored = tuple(tensor.storage for tensor in kept)
             self.operations.append(
-                Operation(output, inputs, tuple(kept), weights, temporary, view, casts, kind)
+                Operation(output, inputs, stored, weights, temporary, view, casts, kind, others)
             )
         return output
 
@@ -76,11 +78,11 @@ class Tape:
         return {id(t): t for operation in self.operations for t in operation.kept}
 
     def cast_bytes(self) -> int:
-        """Bytes of the low-precision weights that autocast made: 2 a weight of each product, biases included."""
+        """Bytes of the low-precision weights that autocast caches: 2 a weight of each product that trains, biases included."""
         if not self.precision.autocast:
             return 0
         return self.precision.compute * sum(
-            weight.elements for weight in self.weights if weight.matmul
+            weight.elements for weight in self.weights if weight.matmul and weight.trainable
         )
 
     def kept_bytes(self) -> int:
@@ -120,8 +122,12 @@ class Tape:
         self.weights += (down, up)
         self.flops += 2 * self.tokens * adapter.rank * (columns + out)
         x = self.cast(x, compute)
-        inner = self.record("linear", self.new(adapter.rank, compute), (x,), (x,), (down,))
-        outer = self.record("linear", self.new(out, compute), (inner,), (inner,), (up,))
+        casts = [compute * w.elements if self.precision.autocast else 0 for w in (down, up)]
+        casts[0] *= x.grad
+        inner = self.new(adapter.rank, compute)
+        self.record("linear", inner, (x,), (x,), (down,), casts=casts[0])
+        outer = self.new(out, compute)
+        self.record("linear", outer, (inner,), (inner,), (up,), casts=casts[1])
         scaled = self.record("scale", Tensor(outer.elements, compute), (outer,))
         total = self.add(base, scaled)
         return self.cast(total, base.width)
@@ -210,17 +216,39 @@ class Tape:
             "dropout", Tensor(x.elements, x.width, x.grad), (x,), (Tensor(x.elements, 1),)
         )
 
-    def split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
-        """Equal views of one projection's output."""
-        views = tuple(Tensor(x.elements // parts, x.width, x.grad) for _ in range(parts))
-        for view in views:
-            self.record("split", view, (x,))
+    def relu(self, x: Tensor) -> Tensor:
+        """ReLU: keeps its output, which the next product keeps anyway."""
+        output = Tensor(x.elements, x.width, x.grad)
+        return self.record("activation", output, (x,), (output,))
+
+    def scale(self, x: Tensor) -> Tensor:
+        """A constant times x: keeps nothing."""
+        return self.record("scale", Tensor(x.elements, x.width, x.grad), (x,))
+
+    def split(self, x: Tensor, *widths: int) -> tuple[Tensor, ...]:
+        """Views of one projection's output; their gradients are joined into one."""
+        views = tuple(Tensor(self.tokens * width, x.width, x.grad, storage=x) for width in widths)
+        self.record("split", views[0], (x,), others=views[1:])
         return views
+
+    def part(self, x: Tensor, width: int) -> Tensor:
+        """A view of some columns; its backward makes a gradient of the whole, with zeros elsewhere."""
+        view = Tensor(self.tokens * width, x.width, x.grad, storage=x)
+        return self.record("part", view, (x,))
+
+    def copy(self, x: Tensor) -> Tensor:
+        """The same numbers in another order of dimensions; the gradient is passed on."""
+        return self.record("copy", Tensor(x.elements, x.width, x.grad), (x,), view=True)
 
     def rope(self, x: Tensor, stream: Tensor) -> Tensor:
         """Rotary position embedding, x cos + rotate(x) sin; its tables are made once, in the stream's format."""
         output = Tensor(x.elements, max(x.width, stream.width), x.grad)
         return self.record("rope", output, (x,), temporary=2 * output.bytes)
+
+    def rope_joined(self, x: Tensor, stream: Tensor) -> Tensor:
+        """Rotary embedding of a head's first numbers, joined with the rest. Backward: a gradient of the whole for each piece, then the sum."""
+        output = Tensor(x.elements, max(x.width, stream.width), x.grad)
+        return self.record("rope", output, (x,), temporary=output.bytes)
 
     def attend(
         self,
@@ -231,8 +259,13 @@ class Tape:
         kv_heads: int,
         dropout: float = 0.0,
         upcast: bool = True,
+        joined: bool = False,
     ) -> Tensor:
-        """Scaled dot-product attention by the run's kernel; `upcast`: whether the written-out form has an FP32 softmax."""
+        """Scaled dot-product attention by the run's kernel; `upcast`: whether the written-out form has an FP32 softmax.
+
+        `joined`: q was joined of two pieces, so its heads lie one after another. Flash attention returns its output in the order
+        of q, and to go back to tokens is then a copy.
+        """
         q, k, v = (self.cast(x, self.precision.compute) for x in (q, k, v))
         self.flops += 4 * self.tokens * self.seq * (q.elements // self.tokens)
         if self.attention == "eager":
@@ -249,7 +282,8 @@ class Tape:
         if q.width == 4 and kv_heads != heads:  # memory-efficient attention takes no grouped heads
             k, v = self._repeated(k, q), self._repeated(v, q)
         statistics = (Tensor(heads * self.tokens, 4), Tensor(24, 1))
-        return self.record("flash", output, (q, k, v), (q, k, v, output, *statistics))
+        self.record("flash", output, (q, k, v), (q, k, v, output, *statistics))
+        return self.copy(output) if joined and q.width != 4 else output
 
     def _repeated(self, x: Tensor, like: Tensor) -> Tensor:
         return self.record("repeat", Tensor(like.elements, x.width, x.grad), (x,))
@@ -260,6 +294,8 @@ class Tape:
         """Attention written out: the scores of every pair of tokens, softmax in `width` bytes, cast back."""
         if kv_heads != heads:
             k, v = self._repeated(k, q), self._repeated(v, q)
+        if self.tokens > self.seq:  # a product of several sequences needs its matrices in a row
+            q, k, v = (x if x.storage is x else self.copy(x) for x in (q, k, v))
         pairs = heads * self.tokens * self.seq
         grad = q.grad or k.grad or v.grad
         scores = self.record("matmul", Tensor(pairs, q.width, grad), (q, k), (q, k))

@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 
 class Tensor:
-    """`elements` numbers of `width` bytes. `grad`: whether backward must reach it."""
+    """`elements` numbers of `width` bytes. `grad`: whether backward must reach it. `storage`: the tensor whose bytes a view shows."""
 
-    __slots__ = ("elements", "grad", "width")
+    __slots__ = ("elements", "grad", "storage", "width")
 
-    def __init__(self, elements: int, width: int, grad: bool = True) -> None:
+    def __init__(
+        self, elements: int, width: int, grad: bool = True, storage: "Tensor | None" = None
+    ) -> None:
         self.elements, self.width, self.grad = elements, width, grad
+        self.storage: Tensor = storage.storage if storage else self
 
     @property
     def bytes(self) -> int:
@@ -42,7 +45,7 @@ class Weight(NamedTuple):
 class Operation(NamedTuple):
     """One node of the backward graph.
 
-    `kept`: tensors that its backward needs. `weights`: those that get a gradient here. `temporary`: bytes that its backward
+    `others`: outputs besides the first. `kept`: tensors that its backward needs. `weights`: those that get a gradient here. `temporary`: bytes that its backward
     makes besides gradients. `view`: the gradient is passed on, not copied. `casts`: bytes of low-precision weights kept.
     """
 
@@ -54,6 +57,7 @@ class Operation(NamedTuple):
     view: bool
     casts: int
     kind: str
+    others: tuple[Tensor, ...] = ()
 
 
 class Adapter(NamedTuple):

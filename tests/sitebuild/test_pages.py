@@ -75,6 +75,10 @@ def test_the_checked_runs_are_those_of_the_truth():
         "Qwen2": "qwen2",
         "Qwen3": "qwen3",
         "GPT-2": "gpt2",
+        "GPT-NeoX": "gpt_neox",
+        "OPT": "opt",
+        "Phi-2": "phi",
+        "Phi-3": "phi3",
     }
     found = {}
     for family, file in files.items():
