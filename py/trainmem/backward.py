@@ -12,12 +12,14 @@ class Replayed(NamedTuple):
 
     At its highest point it holds `kept` (what the forward left for it and is not freed yet), `casts` (low-precision weights),
     `weight_gradients` (those it has made) and `working` (gradients of activations and temporaries); `peak` is their sum.
+    `points`: the same four figures at each point that it came to, where the tape is traced.
     """
 
     peak: int
     kept: int
     casts: int
     weight_gradients: int
+    points: tuple[tuple[int, int, int, int], ...] = ()
 
     @property
     def working(self) -> int:
@@ -39,7 +41,7 @@ def replay(
     kept tensors come back only when backward arrives there. autograd frees what an operation kept as soon as its backward is
     done, and passes the gradient of a sum on without a copy.
     """
-    live = _Live(tape, {id(tensor) for tensor in held}, accumulate)
+    live = (_Traced if tape.traced else _Live)(tape, {id(tensor) for tensor in held}, accumulate)
     begin, end = recomputed
     later = live.hold(tape.operations[:begin] + tape.operations[end:], tape.operations[begin:end])
     live.take(output, output.bytes)
@@ -49,7 +51,7 @@ def replay(
             live.grow(later)
         live.backward(tape.operations[index])
     live.settle()
-    return Replayed(*live.highest)
+    return Replayed(*live.highest, tuple(live.points))
 
 
 class _Storage:
@@ -71,6 +73,7 @@ class _Live:
         self.users: dict[int, int] = {}
         self.live = self.kept = self.casts = self.weight_gradients = self.pending = 0
         self.highest = (0, 0, 0, 0)
+        self.points: list[tuple[int, int, int, int]] = []
 
     def hold(self, now: list[Operation], later: list[Operation]) -> int:
         """Begins with what `now` keeps; returns the bytes that only `later` keeps."""
@@ -190,3 +193,11 @@ class _Live:
                 size = tensor.elements * tensor.width
                 self.live -= size
                 self.kept -= size
+
+
+class _Traced(_Live):
+    """Notes every point, so that the highest one can be found for other numbers of tokens."""
+
+    def grow(self, size: int) -> None:
+        super().grow(size)
+        self.points.append((self.live, self.kept, self.casts, self.weight_gradients))

@@ -6,6 +6,7 @@ fused    Liger's fused linear cross-entropy: gradients of the hidden states and 
          chunk, and the logits never exist as a whole.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from trainmem.architectures import ARCHITECTURES, Model
@@ -22,7 +23,8 @@ class Head(NamedTuple):
 
     kept: from forward to backward besides the log-probabilities; log_probabilities; logits: alive at the end of forward only;
     casts: low-precision copy of the head's weight; outputs: the logits that a loop holds on to; gradients: of the head's own
-    weights, left behind; early: gradients made in the forward already; the peak of its backward is split as Replayed is.
+    weights, left behind; early: gradients made in the forward already; the peak of its backward is split as Replayed is, and
+    `points` are Replayed's.
     """
 
     kept: int
@@ -35,6 +37,7 @@ class Head(NamedTuple):
     peak_kept: int
     peak_casts: int
     peak_gradients: int
+    points: tuple[tuple[int, int, int, int], ...] = ()
 
     @property
     def working(self) -> int:
@@ -42,13 +45,23 @@ class Head(NamedTuple):
         return self.peak - self.peak_kept - self.peak_casts - self.peak_gradients
 
 
+Projection = Callable[[Model, Precision, int, bool, bool], Head]
+
+
 def head(
-    model: Model, precision: Precision, tokens: int, loss: str, trains: bool, accumulate: bool
+    model: Model,
+    precision: Precision,
+    tokens: int,
+    loss: str,
+    trains: bool,
+    accumulate: bool,
+    whole: Projection | None = None,
 ) -> Head:
-    """Walks the head for `tokens` tokens by the way the loss is computed."""
+    """The head for `tokens` tokens by the way the loss is computed; `whole` walks it, `projection` unless said."""
+    whole = whole or projection
     if loss == "full":
-        return _whole(model, precision, tokens, trains, accumulate)
-    one = _whole(model, precision, _chunk(model, tokens, loss), trains, accumulate=False)
+        return whole(model, precision, tokens, trains, accumulate)
+    one = whole(model, precision, _chunk(model, tokens, loss), trains, False)
     if loss == "fused":
         return _fused(model, precision, tokens, one, trains)
     earlier = model.vocab * model.hidden * precision.gradients if trains and not accumulate else 0
@@ -63,9 +76,17 @@ def _chunk(model: Model, tokens: int, loss: str) -> int:
     return min(tokens, 1 << (share - 1).bit_length())
 
 
-def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumulate: bool) -> Head:
+def projection(
+    model: Model,
+    precision: Precision,
+    tokens: int,
+    trains: bool,
+    accumulate: bool,
+    traced: bool = False,
+) -> Head:
+    """Walks norm, projection and cross-entropy for so many tokens at once."""
     tape = Tape(precision, tokens, tokens)
-    tape.trains = trains
+    tape.trains, tape.traced = trains, traced
     norm = tape.rmsnorm if ARCHITECTURES[model.arch].final_norm == "rmsnorm" else tape.layernorm
     normal = norm(tape.new(model.hidden), "norm")
     logits = tape.linear(normal, model.vocab, "lm_head", ARCHITECTURES[model.arch].head_bias)
@@ -89,6 +110,7 @@ def _whole(model: Model, precision: Precision, tokens: int, trains: bool, accumu
         peak_kept=back.kept,
         peak_casts=back.casts,
         peak_gradients=back.weight_gradients,
+        points=back.points,
     )
 
 

@@ -8,7 +8,7 @@ against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory insid
 from trainmem import adapters, parallel
 from trainmem.architectures import ARCHITECTURES, rotary_dim
 from trainmem.ledger import PHASES
-from trainmem.step import Amounts, Step, step_temporary
+from trainmem.step import Amounts, Step
 
 # The phases
 
@@ -129,7 +129,7 @@ def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tupl
 def optimizer_step(step: Step) -> Amounts:
     """All gradients, all states, and what the update makes for a moment."""
     amounts = dict(step.static)
-    return amounts | {"gradients": step.gradients, "step_temporary": step_temporary(step)}
+    return amounts | {"gradients": step.gradients, "step_temporary": step.temporary}
 
 
 def phases(step: Step) -> dict[str, Amounts]:

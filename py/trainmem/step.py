@@ -3,6 +3,7 @@
 Weights, states and buffers are weighed here for one GPU; `phases` adds what comes and goes.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from trainmem import adapters, checkpointing, loss, parallel
@@ -14,6 +15,22 @@ from trainmem.tape import Tape
 from trainmem.tensors import Adapter, Weight
 
 Amounts = dict[str, int]
+
+
+class Asked(NamedTuple):
+    """What the walk of a layer depends on, beside the number of sequences.
+
+    `accumulate`: whether weight gradients are added to ones that exist. `reached`: whether anything before needs a gradient.
+    """
+
+    model: Model
+    precision: Precision
+    seq: int
+    attention: str
+    checkpointing: str
+    adapter: Adapter | None
+    accumulate: bool
+    reached: bool = True
 
 
 class Step(NamedTuple):
@@ -39,10 +56,31 @@ class Step(NamedTuple):
     layer_elements: int
     layer_trainable: int
     outside_elements: int
+    temporary: int = 0
+    asked: Asked | None = None
 
 
-def walk(run: Run) -> Step:
-    """Walks one layer and the head of a run's model and weighs its weights and states."""
+Walked = tuple[Tape, checkpointing.Plan]
+
+
+def walk_layer(asked: Asked, sequences: int, traced: bool = False) -> Walked:
+    """Walks one layer for so many sequences."""
+    tape = Tape(asked.precision, sequences * asked.seq, asked.seq, asked.attention, asked.adapter)
+    tape.traced = traced
+    x = tape.new(asked.model.hidden, grad=asked.reached)
+    output = ARCHITECTURES[asked.model.arch].layer(tape, asked.model, x)
+    return tape, checkpointing.plan(asked.checkpointing, tape, x, output, asked.accumulate)
+
+
+def walk(
+    run: Run,
+    layer_walk: Callable[[Asked, int], Walked] = walk_layer,
+    head_walk: loss.Projection = loss.projection,
+) -> Step:
+    """Walks one layer and the head of a run's model and weighs its weights and states.
+
+    A search hands in walks that remember what they have walked.
+    """
     model = parallel.divided(model_of(run), run.tp)
     kind = parallel.kind_of(run.sharding, run.zero, run.gpus, run.tp)
     stored, seen = parallel.recipe(run.precision, kind, run.fsdp_param)
@@ -56,40 +94,59 @@ def walk(run: Run) -> Step:
     )
     accumulate = run.grad_accum > 1 or run.gradients == "kept"
     in_replay = accumulate and shared.shards_gradients == 1
-    tokens = run.micro_batch * run.seq
-    tape, plan = _layer(run, model, seen, adapter, in_replay, reached=True)
-    first = plan.at(0)
-    if (
-        adapter and run.checkpointing == "none"
-    ):  # the embedding is frozen: nothing before the first adapter needs a gradient
-        first = _layer(run, model, seen, adapter, in_replay, reached=False)[1].plain
+    asked = Asked(model, seen, run.seq, run.attention, run.checkpointing, adapter, in_replay)
+    tape, plan, first, head, tokens = _sized(asked, run, layer_walk, head_walk)
     trains = adapter is None
-    head = loss.head(model, seen, tokens, run.loss, trains, in_replay)
     layer = tuple(
         weight._replace(width=stored.weights) if weight.trainable and trains else weight
         for weight in tape.weights
     )
     outside = tuple(outside_weights(model, stored.weights, trains))
-    static, gradients = _static(run, model, stored, shared, layer, outside)
+    first_listed = ARCHITECTURES[model.arch].listed_first
+    counted = in_model_order(layer, outside, model.layers, first_listed)
+    mine = local_states(stored, shared, counted)
+    static = _static(run, stored, shared, counted, mine)
+    gradients = model.layers * _gradient_bytes(layer, shared) + _gradient_bytes(outside, shared)
+    static |= {"inputs": 16 * tokens} | _buckets(stored, shared, counted, gradients)
     return Step(
         run, model, stored, seen, shared, tokens, accumulate, plan, first, head, tape, tokens * model.hidden * seen.weights,
         layer, outside, static, gradients, _gradient_bytes(layer, shared), _elements(layer),
         sum(weight.elements for weight in layer if weight.trainable), _elements(outside),
+        step_temporary(run, stored, shared, mine), asked,
     )  # fmt: skip
 
 
-def _layer(
+def resized(
+    step: Step,
     run: Run,
-    model: Model,
-    precision: Precision,
-    adapter: Adapter | None,
-    accumulate: bool,
-    reached: bool,
-) -> tuple[Tape, checkpointing.Plan]:
-    tape = Tape(precision, run.micro_batch * run.seq, run.seq, run.attention, adapter)
-    x = tape.new(model.hidden, grad=reached)
-    output = ARCHITECTURES[model.arch].layer(tape, model, x)
-    return tape, checkpointing.plan(run.checkpointing, tape, x, output, accumulate)
+    layer_walk: Callable[[Asked, int], Walked],
+    head_walk: loss.Projection,
+) -> Step:
+    """The step of a run that differs from this one's in its micro-batch alone."""
+    assert step.asked
+    _, plan, first, head, tokens = _sized(step.asked, run, layer_walk, head_walk)
+    static = step.static | {"inputs": 16 * tokens}
+    stream = tokens * step.model.hidden * step.forward.weights
+    return step._replace(
+        run=run, tokens=tokens, plan=plan, first=first, head=head, stream=stream, static=static
+    )
+
+
+def _sized(
+    asked: Asked, run: Run, layer_walk: Callable[[Asked, int], Walked], head_walk: loss.Projection
+) -> tuple[Tape, checkpointing.Plan, checkpointing.Stored, loss.Head, int]:
+    """What grows with the micro-batch: the layers, the first one, the head, and the number of tokens."""
+    tape, plan = layer_walk(asked, run.micro_batch)
+    first = plan.at(0)
+    if (
+        asked.adapter and run.checkpointing == "none"
+    ):  # the embedding is frozen: nothing before the first adapter needs a gradient
+        first = layer_walk(asked._replace(reached=False), run.micro_batch)[1].plain
+    tokens, trains = run.micro_batch * run.seq, asked.adapter is None
+    head = loss.head(
+        asked.model, asked.precision, tokens, run.loss, trains, asked.accumulate, head_walk
+    )
+    return tape, plan, first, head, tokens
 
 
 def _elements(weights: tuple[Weight, ...]) -> int:
@@ -106,14 +163,12 @@ def _gradient_bytes(weights: tuple[Weight, ...], shared: parallel.Sharing) -> in
 
 def _static(
     run: Run,
-    model: Model,
     precision: Precision,
     shared: parallel.Sharing,
-    layer: tuple[Weight, ...],
-    outside: tuple[Weight, ...],
-) -> tuple[Amounts, int]:
-    """What is there in every phase: weights, states, buffers; and the bytes of all gradients."""
-    counted = in_model_order(layer, outside, model.layers)
+    counted: list[Counted],
+    mine: list[Counted],
+) -> Amounts:
+    """What is there in every phase: weights and states."""
     amounts: Amounts = {"weights": 0, "base_weights": 0}
     for weight, copies in counted:
         held = parallel.share(weight, shared.shards_weights)
@@ -121,16 +176,19 @@ def _static(
             amounts["weights"] += copies * held * weight.width
         else:
             amounts["base_weights"] += copies * adapters.frozen_bytes(weight, held, run.base)
-    states = _states(run, precision, shared, counted)
-    amounts |= states if run.offload == "none" else {}
-    amounts["inputs"] = 16 * run.micro_batch * run.seq
-    gradients = model.layers * _gradient_bytes(layer, shared) + _gradient_bytes(outside, shared)
+    return amounts | (_states(run, precision, mine) if run.offload == "none" else {})
+
+
+def _buckets(
+    precision: Precision, shared: parallel.Sharing, counted: list[Counted], gradients: int
+) -> Amounts:
+    """Where gradients are gathered on their way between GPUs."""
     if shared.kind == "ddp":
-        amounts["ddp_buckets"] = gradients
+        return {"ddp_buckets": gradients}
     if shared.kind == "deepspeed":
         elements = min(shared.bucket, sum(c * w.elements for w, c in counted if w.trainable))
-        amounts["reduce_bucket"] = elements * precision.gradients
-    return amounts, gradients
+        return {"reduce_bucket": elements * precision.gradients}
+    return {}
 
 
 def in_model_order(
@@ -160,11 +218,8 @@ def local_states(
     return mine
 
 
-def _states(
-    run: Run, precision: Precision, shared: parallel.Sharing, counted: list[Counted]
-) -> Amounts:
+def _states(run: Run, precision: Precision, mine: list[Counted]) -> Amounts:
     """Optimizer states and the master copy."""
-    mine = local_states(precision, shared, counted)
     optimizer = OPTIMIZERS[run.optimizer]
     amounts = {
         key: sum(copies * size(weight, weight.width) for weight, copies in mine)
@@ -177,25 +232,19 @@ def _states(
     return amounts
 
 
-def step_temporary(step: Step) -> int:
+def step_temporary(
+    run: Run, precision: Precision, shared: parallel.Sharing, mine: list[Counted]
+) -> int:
     """What the optimizer makes for a moment. With a master copy the gradients are cast to FP32 first.
 
     DeepSpeed takes its own fused Adam, and in stage 3 casts one group of parameters at a time.
     """
-    if step.run.offload == "optimizer":
+    if run.offload == "optimizer":
         return 0
-    first = ARCHITECTURES[step.model.arch].listed_first
-    counted = in_model_order(step.layer, step.outside, step.model.layers, first)
-    mine = local_states(step.precision, step.sharing, counted)
     elements = sum(copies * weight.elements for weight, copies in mine)
-    if step.sharing.kind == "deepspeed":
-        group = parallel.GATHERED_BY_DEEPSPEED if step.sharing.stage == 3 else elements
-        own = (
-            0
-            if step.run.optimizer.startswith("adamw")
-            else OPTIMIZERS[step.run.optimizer].step(mine)
-        )
-        return own + (4 * min(elements, group) if step.precision.master else 0)
-    return OPTIMIZERS[step.run.optimizer].step(mine) + (
-        4 * elements if step.precision.master else 0
-    )
+    optimizer = OPTIMIZERS[run.optimizer]
+    if shared.kind == "deepspeed":
+        group = parallel.GATHERED_BY_DEEPSPEED if shared.stage == 3 else elements
+        own = 0 if run.optimizer.startswith("adamw") else optimizer.step(mine)
+        return own + (4 * min(elements, group) if precision.master else 0)
+    return optimizer.step(mine) + (4 * elements if precision.master else 0)

@@ -15,7 +15,12 @@ from trainmem.tensors import Adapter, Operation, Tensor, Weight
 
 
 class Tape:
-    """Records operations on `tokens` tokens (sequences of `seq`); one instance a layer kind."""
+    """Records operations on `tokens` tokens (sequences of `seq`); one instance a layer kind.
+
+    `traced`: whether a replay of it is to report every point that backward comes to, not the highest alone.
+    """
+
+    traced = False
 
     def __init__(
         self,
