@@ -83,3 +83,24 @@ def test_the_first_layer_is_checkpointed():
         False,
         False,
     ] * 2 + [True]
+
+
+def test_layers_of_several_kinds():
+    """Gemma 3: five layers with a window and its mask, then one without; what the layers leave is their sum."""
+    run = Run(model="gemma-3-1b", precision="bf16-true", seq=SEQ, layers=8)
+    windowed, whole = estimate(run), estimate(run.but(window=0))
+    mask = 2 * SEQ * SEQ
+    assert windowed.layer_saved == whole.layer_saved + mask
+    found = [windowed.step.plan.at(index).bytes for index in range(8)]
+    assert found == [windowed.layer_saved] * 5 + [whole.layer_saved] + [windowed.layer_saved] * 2
+    assert windowed.step.plan.below(8)[0] == sum(found)
+    assert estimate(run.but(window=SEQ + 1)).phases == whole.phases
+
+
+def test_a_window_matters_from_its_length_on():
+    """A sequence as long as the window needs the mask, a shorter one does not."""
+    run = Run(model="mistral-7b-v0.3", precision="bf16-true", seq=1024, layers=2, window=1024)
+    plain = estimate(run.but(window=0)).layer_saved
+    repeated = 2 * 2 * (32 - 8) * 128 * 1024
+    assert estimate(run).layer_saved == plain + 2 * 1024 * 1024 + repeated
+    assert estimate(run.but(window=1025)).layer_saved == plain

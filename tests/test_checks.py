@@ -83,3 +83,11 @@ def test_fallbacks_are_the_defaults():
     for key, value in (("tp", 3), ("base", "int8")):
         run, _ = settled(**{key: value})
         assert getattr(run, key) == KEYS[key].default
+
+
+def test_capped_scores_are_written_out():
+    """No fused kernel caps the scores of Gemma 2: its attention is eager, and a run that asks for another is told so."""
+    run, broken = settled(model="gemma-2-2b", attention="sdpa")
+    assert run.attention == "eager"
+    assert broken == [("attention", "bad_value")]
+    assert settle(Run(model="gemma-2-2b"), frozenset({"model"}))[1] == []

@@ -82,6 +82,8 @@ def _count(model):
         block = 2 * h * wide + 2 * h * narrow + wide + 2 * narrow + h + 2 * h * f + f + h + 2 * h
         return heads + model["vocab"] + layers * block + 2 * h
     block = 2 * h * wide + 2 * h * narrow + 3 * h * f + 2 * h
+    if model["arch"] in ("gemma2", "gemma3"):
+        block += 2 * h + 2 * model["head_dim"] * (model["arch"] == "gemma3")
     block += {"qwen2": wide + 2 * narrow, "qwen3": 2 * model["head_dim"]}.get(model["arch"], 0)
     return heads + layers * block + h
 

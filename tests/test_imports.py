@@ -22,9 +22,16 @@ ORDER = (
 """From what everybody may use to what uses everything."""
 
 
-def imported(path):
+def sources(name):
+    """The files of a module, or of a folder that bears its name."""
+    folder = FOLDER / name
+    return sorted(folder.glob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+
+
+def imported(name):
     """Each module that a file imports, wherever in it, for its types alone too."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    trees = [ast.parse(path.read_text("utf-8")) for path in sources(name)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -37,7 +44,8 @@ def imported(path):
 
 def test_every_module_has_its_place():
     """The order names each module once, and none that is not there."""
-    there = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    there = {path.parent.name for path in FOLDER.glob("*/__init__.py")}
+    there |= {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
     assert there == set(ORDER)
     assert len(set(ORDER)) == len(ORDER)
 
@@ -46,23 +54,23 @@ def test_every_module_has_its_place():
 def test_a_module_imports_only_modules_above_it(name):
     """Nothing depends on what comes after it, so that each module can be read with those above in mind."""
     above = ORDER[: ORDER.index(name)]
-    for found in imported(FOLDER / f"{name}.py"):
+    for found in imported(name):
         package, _, module = found.partition(".")
-        if package == "trainmem":
+        if package == "trainmem" and module.partition(".")[0] != name:
             assert module.partition(".")[0] in above, f"{name} imports {found}"
 
 
 @pytest.mark.parametrize("name", [*ORDER, "__init__"])
 def test_only_the_standard_library_is_imported(name):
     """The package runs wherever Python does."""
-    for found in imported(FOLDER / f"{name}.py"):
+    for found in imported(name):
         assert found.partition(".")[0] in sys.stdlib_module_names | {"trainmem"}
 
 
 @pytest.mark.parametrize("name", [name for name in ORDER if name != "view"])
 def test_no_module_imports_a_slow_one_at_its_start(name):
     """What takes long to import is imported where it is needed; only the page, which speaks JSON, begins with it."""
-    tree = ast.parse((FOLDER / f"{name}.py").read_text("utf-8"))
+    trees = [ast.parse(path.read_text("utf-8")) for path in sources(name)]
     slow = {
         "re",
         "json",
@@ -75,7 +83,7 @@ def test_no_module_imports_a_slow_one_at_its_start(name):
         "logging",
         "asyncio",
     }
-    for node in tree.body:
+    for node in (node for tree in trees for node in tree.body):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) else []
         assert not slow & set(names)

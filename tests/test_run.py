@@ -1,4 +1,3 @@
-
 import pytest
 
 from trainmem import words

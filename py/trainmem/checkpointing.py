@@ -94,6 +94,44 @@ class Plan(NamedTuple):
         )
 
 
+class Mixed(NamedTuple):
+    """Layers of several kinds: the plan of each kind, the kind of each layer, and what the layers before each one leave."""
+
+    plans: tuple[Plan, ...]
+    order: tuple[int, ...]
+    sums: tuple[tuple[int, int], ...]
+
+    @property
+    def plain(self) -> Stored:
+        """The commonest kind, where nothing is checkpointed now and then."""
+        return self.plans[0].plain
+
+    @property
+    def period(self) -> int:
+        """As in the plan of each kind."""
+        return self.plans[0].period
+
+    def at(self, index: int) -> Stored:
+        """What one layer leaves."""
+        return self.plans[self.order[index]].at(index)
+
+    def below(self, index: int) -> tuple[int, int]:
+        """Bytes, and low-precision weights, left by all layers before `index`."""
+        return self.sums[index]
+
+
+def mixed(plans: tuple[Plan, ...], order: tuple[int, ...]) -> Plan | Mixed:
+    """The plans of several kinds as one; the commonest kind is the first."""
+    if len(plans) == 1:
+        return plans[0]
+    kept, casts, sums = 0, 0, [(0, 0)]
+    for index, kind in enumerate(order):
+        stored = plans[kind].at(index)
+        kept, casts = kept + stored.bytes, casts + stored.casts
+        sums.append((kept, casts))
+    return Mixed(plans, order, tuple(sums))
+
+
 def plan(mode: str, tape: Tape, x: Tensor, output: Tensor, accumulate: bool) -> Plan:
     """How the run's checkpointing treats the layers of one tape."""
     if mode == "full":

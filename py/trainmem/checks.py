@@ -18,6 +18,7 @@ def settle(run: Run, given: frozenset[str]) -> tuple[Run, list[Broken]]:
     broken: list[Broken] = []
     for check in (
         _shape,
+        _attention,
         _positions,
         _framework,
         _megatron,
@@ -58,6 +59,17 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     if alike and model_of(run).kv_heads != model_of(run).heads:
         run = run.but(kv_heads=model_of(run).heads)
     return run
+
+
+def _attention(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """A family that no fused kernel serves is written out."""
+    kernels = ARCHITECTURES[model_of(run).arch].attentions
+    if not kernels or run.attention in kernels:
+        return run
+    if "attention" in given:
+        values = {"allowed": ", ".join(kernels), "nearest": kernels[0]}
+        broken.append(("attention", run.attention, "bad_value", values))
+    return run.but(attention=kernels[0])
 
 
 def _positions(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:

@@ -96,7 +96,7 @@ class Report:
         )
         early = max(size for name, size in self.phases.items() if name != "optimizer step") - states
         loaded = step.static["weights"] + step.static["base_weights"]
-        casts = step.model.layers * step.tape.cast_bytes() + head.casts
+        casts = step.layers_cached + head.casts
         whole = step.layer_elements * step.forward.weights if step.sharing.shards_weights > 1 else 0
         return {
             "load": loaded + whole,
@@ -150,9 +150,14 @@ class Report:
             return megatron.parameters(self.run)
         if self.run.tp > 1:
             return Report(self.run.but(tp=1, gpus=1)).parameters
-        adapters = sum(w.elements for w in step.layer if ".lora_" in w.name)
+        adapters = sum(
+            count * w.elements
+            for kind, count in step.counts()
+            for w in kind.weights
+            if ".lora_" in w.name
+        )
         outside = sum(w.elements for w in outside_weights(self.model, 1))
-        return outside + self.model.layers * (step.layer_elements - adapters)
+        return outside + step.layers_elements - adapters
 
     @cached_property
     def trainable(self) -> int:

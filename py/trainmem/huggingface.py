@@ -34,7 +34,8 @@ def _guessed(config: Mapping[str, Any]) -> str:
     names = config.get("architectures") or [""]
     return {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
             "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2", "GPTNeoXForCausalLM": "gpt_neox",
-            "OPTForCausalLM": "opt", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3"}.get(str(names[0]), "")  # fmt: skip
+            "OPTForCausalLM": "opt", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3",
+            "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text"}.get(str(names[0]), "")  # fmt: skip
 
 
 def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -> int:
@@ -61,6 +62,8 @@ def _rate(config: Mapping[str, Any], name: str, default: float = 0.0) -> float:
 def _llama(kind: str, config: Mapping[str, Any]) -> Model:
     """Llama, Mistral, Qwen2, Qwen3."""
     hidden, heads = _count(config, "hidden_size"), _count(config, "num_attention_heads")
+    if kind.startswith("qwen"):
+        _refuse(config, "use_sliding_window", False)
     return Model(
         name=_name(config),
         arch=kind,
@@ -78,6 +81,7 @@ def _llama(kind: str, config: Mapping[str, Any]) -> Model:
         attention_bias=bool(config.get("attention_bias", ARCHITECTURES[kind].attention_bias)),
         mlp_bias=bool(config.get("mlp_bias", False)),
         attention_dropout=_rate(config, "attention_dropout"),
+        window=_window(config, 4096) if kind == "mistral" else 0,
     )
 
 
@@ -178,7 +182,41 @@ def _phi(kind: str, config: Mapping[str, Any]) -> Model:
         dropout=_rate(config, "resid_pdrop"),
         attention_dropout=_rate(config, "attention_dropout"),
         rotary_dim=_rotary(kind, config, head_dim),
+        window=0 if old else _window(config),
     )
+
+
+def _gemma(kind: str, config: Mapping[str, Any]) -> Model:
+    """Gemma 2 and 3, the text part of a larger model too."""
+    config = config.get("text_config") or config
+    old = kind == "gemma2"
+    heads = _count(config, "num_attention_heads", default=8)
+    caps = (50.0, 30.0) if old else (None, None)
+    for name, cap in zip(("attn_logit_softcapping", "final_logit_softcapping"), caps, strict=True):
+        if (config.get(name, cap) is None) != (cap is None):
+            _refuse(config, name, cap)
+    _refuse(config, "use_bidirectional_attention", False)
+    return Model(
+        name=_name(config),
+        arch=kind.removesuffix("_text"),
+        layers=_count(config, "num_hidden_layers", default=26),
+        hidden=_count(config, "hidden_size", default=2304),
+        ffn=_count(config, "intermediate_size", default=9216),
+        heads=heads,
+        kv_heads=_count(config, "num_key_value_heads", default=4),
+        head_dim=_count(config, "head_dim", default=256),
+        vocab=_count(config, "vocab_size", default=256_000 if old else 262_208),
+        positions=_count(config, "max_position_embeddings", default=8192 if old else 131_072),
+        tied=bool(config.get("tie_word_embeddings", True)),
+        attention_bias=bool(config.get("attention_bias", False)),
+        attention_dropout=_rate(config, "attention_dropout"),
+        window=_window(config, 4096),
+    )
+
+
+def _window(config: Mapping[str, Any], default: int = 0) -> int:
+    """Tokens that a layer sees; a config that says null sees all."""
+    return _count(config, "sliding_window", default=0) if "sliding_window" in config else default
 
 
 def _refuse(config: Mapping[str, Any], name: str, modelled: Any) -> None:
@@ -209,4 +247,5 @@ def _name(config: Mapping[str, Any]) -> str:
 READERS: dict[str, Callable[[str, Mapping[str, Any]], Model]] = {
     "llama": _llama, "mistral": _llama, "qwen2": _llama, "qwen3": _llama, "gpt2": _gpt2,
     "gpt_neox": _gpt_neox, "opt": _opt, "phi": _phi, "phi3": _phi,
+    "gemma2": _gemma, "gemma3": _gemma, "gemma3_text": _gemma,
 }  # fmt: skip

@@ -87,9 +87,11 @@ def projection(
     """Walks norm, projection and cross-entropy for so many tokens at once."""
     tape = Tape(precision, tokens, tokens)
     tape.trains, tape.traced = trains, traced
-    norm = tape.rmsnorm if ARCHITECTURES[model.arch].final_norm == "rmsnorm" else tape.layernorm
+    norm = getattr(tape, ARCHITECTURES[model.arch].final_norm)
     normal = norm(tape.new(model.hidden), "norm")
     logits = tape.linear(normal, model.vocab, "lm_head", ARCHITECTURES[model.arch].head_bias)
+    if ARCHITECTURES[model.arch].capped:
+        logits = tape.scale(tape.tanh(tape.scale(logits)))
     wide = tape.cast(logits, 4)
     probabilities = Tensor(wide.elements, 4)
     tape.record("log_softmax", probabilities, (wide,), (probabilities,))
@@ -142,6 +144,6 @@ def _fused(model: Model, precision: Precision, tokens: int, one: Head, trains: b
 def _normed(model: Model, precision: Precision, tokens: int) -> int:
     """Bytes that the final norm and the input of the projection keep."""
     tape = Tape(precision, tokens, tokens)
-    norm = tape.rmsnorm if ARCHITECTURES[model.arch].final_norm == "rmsnorm" else tape.layernorm
+    norm = getattr(tape, ARCHITECTURES[model.arch].final_norm)
     tape.linear(norm(tape.new(model.hidden), "norm"), 1, "lm_head")
     return tape.kept_bytes()

@@ -17,7 +17,7 @@ def forward_end(step: Step) -> Amounts:
     """The loss has just been computed: all kept activations, the logits and their copies."""
     kept, casts = _below(step, step.model.layers)
     head = step.head
-    cached = step.model.layers * step.tape.cast_bytes()
+    cached = step.layers_cached
     return _present(step) | _gathered(step, "forward end") | {
         "weight_casts": max(cached, casts) + head.casts,
         "kept_by_layers": kept,
@@ -46,18 +46,27 @@ def loss_backward(step: Step) -> Amounts:
 
 def layers_backward(step: Step) -> Amounts:
     """The layer at which backward through the layers is highest: the last, the first, or one beside them."""
-    last = step.model.layers - 1
-    near = max(2, step.plan.period + 1)
-    candidates = {*range(max(0, last - near + 1), last + 1), *range(min(near, last + 1))}
+    last, order = step.model.layers - 1, step.order
+    ends = {0, min(last, ARCHITECTURES[step.model.arch].sees_all), last}
+    if len(step.kinds) > 1:
+        ends |= {place for kind in set(order) for place in _ends(order, kind)}
+    near = max(1, step.plan.period)
+    candidates = {
+        place for end in ends for place in range(max(0, end - near), min(last, end + near) + 1)
+    }
     return max((_layer_backward(step, index) for index in sorted(candidates)), key=_total)
+
+
+def _ends(order: tuple[int, ...], kind: int) -> tuple[int, int]:
+    """The first and the last layer of a kind."""
+    return order.index(kind), len(order) - 1 - order[::-1].index(kind)
 
 
 def _layer_backward(step: Step, index: int) -> Amounts:
     kind = step.first if index == 0 else step.plan.at(index)
     kept, casts = _below(step, index)
-    done = step.model.layers - 1 - index
     back = kind.back
-    amounts = _present(step) | _gathered(step, "layers backward", index)
+    amounts = _present(step, index) | _gathered(step, "layers backward", index)
     return amounts | {
         "weight_casts": casts + back.casts,
         "kept_by_layers": kept,
@@ -67,7 +76,7 @@ def _layer_backward(step: Step, index: int) -> Amounts:
         "unpacked_weight": adapters.unpacked_bytes(step.tape.weights, step.run.base),
         "layer_gradients": back.weight_gradients,
         "head_gradients": _head_gradients(step),
-        "gradients": step.gradients if step.accumulate else done * step.layer_gradients,
+        "gradients": step.gradients if step.accumulate else step.gradients_from(index + 1),
         "kept_outputs": _outputs(step),
     }
 
@@ -78,7 +87,7 @@ def embedding_tail(step: Step) -> Amounts:
     amounts = step.static | {"kept_outputs": _outputs(step)}
     if step.sharing.kind == "fsdp2":
         return max(_fsdp_tails(step, amounts, size, positions), key=_total)
-    done = step.model.layers * step.layer_gradients
+    done = step.gradients_from(0)
     return amounts | {
         "layer_input": step.first.input
         if step.tape.adapter
@@ -97,14 +106,15 @@ def _tail_working(step: Step, size: int) -> int:
 
 def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tuple[Amounts, ...]:
     """FSDP2: the first layer's gradients before their reduction, the embedding's, the root's as they are sent and received."""
-    layers, layer, width = step.model.layers, step.layer_trainable, step.forward.weights
-    done = step.gradients if step.accumulate else layers * step.layer_gradients
+    layers, lowest, width = step.model.layers, step.at(0), step.forward.weights
+    above = step.at(1) if layers > 1 else lowest
+    done = step.gradients if step.accumulate else step.gradients_from(0)
     root = {"gathered_root": step.outside_elements * width, "head_gradients": _head_gradients(step)}
-    reduce = {"reduce_buffer": layer * step.sharing.reduce}
+    reduce = {"reduce_buffer": lowest.trainable * step.sharing.reduce}
     before = {
-        "gradients": done if step.accumulate else done - step.layer_gradients,
-        "gathered_layers": step.layer_elements * width,
-        "layer_gradients": layer * width,
+        "gradients": done if step.accumulate else done - lowest.gradients,
+        "gathered_layers": lowest.elements * width,
+        "layer_gradients": lowest.trainable * width,
         "backward_working": step.stream,
     }
     embedding = {
@@ -120,7 +130,8 @@ def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tupl
         "embedding_gradient": size,
         "reduce_buffer": sent + sent // step.sharing.ranks,
     }
-    start = amounts | root | (reduce if layers > 1 else {}) | before
+    waiting = {"reduce_buffer": above.trainable * step.sharing.reduce} if layers > 1 else {}
+    start = amounts | root | waiting | before
     return (
         start, amounts | root | reduce | embedding, amounts | before_copy, amounts | received,
     )  # fmt: skip
@@ -145,27 +156,46 @@ def _total(amounts: Amounts) -> int:
     return sum(amounts.values())
 
 
-def _present(step: Step) -> Amounts:
+def _present(step: Step, index: int | None = None) -> Amounts:
     """What is there from the forward to the end of backward through the layers, beside the layers themselves.
 
+    `index`: the layer at which backward is; tables and masks of layers without a window end with the first of these.
     With adapters and checkpointing the embedding's output is held by its hook; learned positions are added to it in a new tensor.
     """
     run, model, width = step.run, step.model, step.forward.weights
     family = ARCHITECTURES[model.arch]
     learned = family.learned_positions
     checkpointed = run.checkpointing != "none"
+    windowed = index is not None and index < family.sees_all
     masks = (
         family.embedding_dropout and model.dropout > 0 and (checkpointed or not step.tape.adapter)
     )
-    masked = run.attention == "eager" and checkpointed
     return step.static | {
         "gradients": step.gradients if step.accumulate else 0,
-        "position_tables": 2 * run.seq * rotary_dim(model) * width,
+        "position_tables": (1 if windowed else family.tables)
+        * 2
+        * run.seq
+        * rotary_dim(model)
+        * width,
         "layer_input": step.stream if learned and step.tape.adapter and checkpointed else 0,
         "embedding_dropout": step.tokens * model.hidden * masks,
         "position_ids": _position_ids(step),
-        "attention_mask": step.tokens * run.seq * width if masked else 0,
+        "attention_mask": _masks(step, windowed) if checkpointed else 0,
     }
+
+
+def _masks(step: Step, windowed: bool) -> int:
+    """Masks that checkpointed layers are handed: written-out attention has one to add, or two in families with windows.
+
+    The fused kernels need one bit a pair, kept as a byte, where a window is no longer than the sequence. Every second layer
+    from the first on, all that are checkpointed have one.
+    """
+    run, model = step.run, step.model
+    if run.attention == "eager":
+        sees_all = ARCHITECTURES[model.arch].sees_all
+        alone = windowed or run.checkpointing in ("every-2", "every-4") or not sees_all
+        return (1 if alone else 2) * step.tokens * run.seq * step.forward.weights
+    return run.seq * run.seq if 0 < model.window <= run.seq else 0
 
 
 def _position_ids(step: Step) -> int:
@@ -226,28 +256,33 @@ def _embedding_gradient(step: Step) -> tuple[int, int]:
     return (sizes[0] if sizes else 0), sum(sizes[1:])
 
 
-def _gathered(step: Step, phase: str, index: int = 0) -> Amounts:
-    """Whole weights that a sharded run gathers for a moment, and gradients on their way to their shards."""
+def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
+    """Whole weights that a sharded run gathers for a moment, and gradients on their way to their shards.
+
+    `index`: the layer in backward; the last one where there is none.
+    """
     sharing, width, layers = step.sharing, step.forward.weights, step.model.layers
     if sharing.kind == "deepspeed" and sharing.stage == 3:
-        whole = layers * step.layer_elements + step.outside_elements
+        whole = step.layers_elements + step.outside_elements
         return {"gathered_layers": width * min(whole, parallel.GATHERED_BY_DEEPSPEED)}
     if sharing.kind != "fsdp2":
         return {}
-    layer = width * step.layer_elements
+    layer = width * step.at(index).elements
     amounts = {"gathered_root": width * step.outside_elements}
     if phase == "layers backward":
-        in_use = layer if sharing.reshard else layer * (index + 1)
-        ahead = layer if sharing.reshard and index else 0
-        reduce = step.layer_trainable * sharing.reduce if index < layers - 1 else 0
+        below = width * sum(
+            kind.elements * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
+        )
+        ahead = width * step.at(index - 1).elements if sharing.reshard and index else 0
+        above = step.at(index + 1).trainable if index < layers - 1 else 0
         return amounts | {
-            "gathered_layers": in_use,
+            "gathered_layers": layer if sharing.reshard else below,
             "prefetched_layer": ahead,
-            "reduce_buffer": reduce,
+            "reduce_buffer": above * sharing.reduce,
         }
     if sharing.reshard:
         return amounts | {"prefetched_layer": layer}
     return amounts | {
-        "gathered_layers": layers * layer,
+        "gathered_layers": width * step.layers_elements,
         "prefetched_layer": layer if phase == "forward end" else 0,
     }

@@ -50,15 +50,12 @@ def _even(size: float, number: int) -> float:
 
 def trainable(step: Step) -> int:
     """Parameters that train, on one tensor-parallel GPU."""
-    return (
-        sum(w.elements for w in step.outside if w.trainable)
-        + step.model.layers * step.layer_trainable
-    )
+    return sum(w.elements for w in step.outside if w.trainable) + step.layers_trainable
 
 
 def frozen(step: Step) -> int:
     """Parameters that do not."""
-    return step.outside_elements + step.model.layers * step.layer_elements - trainable(step)
+    return step.outside_elements + step.layers_elements - trainable(step)
 
 
 def one(step: Step) -> int:

@@ -38,7 +38,19 @@ OPTIMIZERS = (
 CHECKPOINTING = (
     "none", "full", "every-2", "every-3", "every-4", "selective-matmul", "selective-attention",
 )  # fmt: skip
-ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "opt", "phi", "phi3")
+ARCHITECTURES = (
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gpt2",
+    "gpt_neox",
+    "opt",
+    "phi",
+    "phi3",
+    "gemma2",
+    "gemma3",
+)
 
 _KEYS = (
     Key("model", "model", "preset", "llama-3.1-8b"),

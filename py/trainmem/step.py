@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trainmem import adapters, checkpointing, loss, parallel
-from trainmem.architectures import ARCHITECTURES, Model, outside_weights
+from trainmem.architectures import ARCHITECTURES, Kinds, Model, kinds, outside_weights
 from trainmem.optimizers import OPTIMIZERS, Counted
 from trainmem.precision import Precision
 from trainmem.run import Run, model_of
@@ -33,8 +33,24 @@ class Asked(NamedTuple):
     reached: bool = True
 
 
+class Layer(NamedTuple):
+    """One kind of layer: its weights as they are stored, and what they are on one GPU.
+
+    elements, trainable: parameters; gradients: bytes of the finished ones; cached: bytes of the copies that autocast makes.
+    """
+
+    weights: tuple[Weight, ...]
+    elements: int
+    trainable: int
+    gradients: int
+    cached: int
+
+
 class Step(NamedTuple):
-    """One run, walked once: everything that the phases are computed from. Sizes are one GPU's."""
+    """One run, walked once: everything that the phases are computed from. Sizes are one GPU's.
+
+    `tape`, `layer` and the sizes that begin with `layer_` are those of the commonest kind of layer.
+    """
 
     run: Run
     model: Model
@@ -43,7 +59,7 @@ class Step(NamedTuple):
     sharing: parallel.Sharing
     tokens: int
     accumulate: bool
-    plan: checkpointing.Plan
+    plan: checkpointing.Plan | checkpointing.Mixed
     first: checkpointing.Stored
     head: loss.Head
     tape: Tape
@@ -58,6 +74,40 @@ class Step(NamedTuple):
     outside_elements: int
     temporary: int = 0
     asked: Asked | None = None
+    kinds: tuple[Layer, ...] = ()
+    order: tuple[int, ...] = ()
+
+    def at(self, index: int) -> Layer:
+        """The kind of one layer."""
+        return self.kinds[self.order[index]]
+
+    def counts(self, begin: int = 0) -> list[tuple[Layer, int]]:
+        """Each kind, and how many layers of it there are from `begin` on."""
+        order = self.order[begin:] if begin else self.order
+        return [(kind, order.count(place)) for place, kind in enumerate(self.kinds)]
+
+    @property
+    def layers_elements(self) -> int:
+        """Parameters of all layers."""
+        if not self.kinds:
+            return self.model.layers * self.layer_elements
+        return sum(kind.elements * count for kind, count in self.counts())
+
+    @property
+    def layers_cached(self) -> int:
+        """Bytes of the copies that autocast makes of their weights."""
+        return sum(kind.cached * count for kind, count in self.counts())
+
+    def gradients_from(self, begin: int) -> int:
+        """Bytes of the finished gradients of the layers from `begin` on."""
+        return sum(kind.gradients * count for kind, count in self.counts(begin))
+
+    @property
+    def layers_trainable(self) -> int:
+        """Those that train."""
+        if not self.kinds:
+            return self.model.layers * self.layer_trainable
+        return sum(kind.trainable * count for kind, count in self.counts())
 
 
 Walked = tuple[Tape, checkpointing.Plan]
@@ -77,7 +127,7 @@ def walk(
     layer_walk: Callable[[Asked, int], Walked] = walk_layer,
     head_walk: loss.Projection = loss.projection,
 ) -> Step:
-    """Walks one layer and the head of a run's model and weighs its weights and states.
+    """Walks each kind of layer and the head of a run's model and weighs its weights and states.
 
     A search hands in walks that remember what they have walked.
     """
@@ -95,24 +145,21 @@ def walk(
     accumulate = run.grad_accum > 1 or run.gradients == "kept"
     in_replay = accumulate and shared.shards_gradients == 1
     asked = Asked(model, seen, run.seq, run.attention, run.checkpointing, adapter, in_replay)
-    tape, plan, first, head, tokens = _sized(asked, run, layer_walk, head_walk)
-    trains = adapter is None
-    layer = tuple(
-        weight._replace(width=stored.weights) if weight.trainable and trains else weight
-        for weight in tape.weights
-    )
-    outside = tuple(outside_weights(model, stored.weights, trains))
-    first_listed = ARCHITECTURES[model.arch].listed_first
-    counted = in_model_order(layer, outside, model.layers, first_listed)
+    there = kinds(model, run.seq)
+    tapes, plan, first, head, tokens = _sized(asked, run, there, layer_walk, head_walk)
+    layers = tuple(_weighed(tape, stored, shared, adapter is None) for tape in tapes)
+    outside = tuple(outside_weights(model, stored.weights, adapter is None))
+    counted = _counted(model, layers, there.order, outside)
     mine = local_states(stored, shared, counted)
     static = _static(run, stored, shared, counted, mine)
-    gradients = model.layers * _gradient_bytes(layer, shared) + _gradient_bytes(outside, shared)
+    gradients = _gradient_bytes(outside, shared)
+    gradients += sum(there.order.count(i) * one.gradients for i, one in enumerate(layers))
     static |= {"inputs": 16 * tokens} | _buckets(stored, shared, counted, gradients)
     return Step(
-        run, model, stored, seen, shared, tokens, accumulate, plan, first, head, tape, tokens * model.hidden * seen.weights,
-        layer, outside, static, gradients, _gradient_bytes(layer, shared), _elements(layer),
-        sum(weight.elements for weight in layer if weight.trainable), _elements(outside),
-        step_temporary(run, stored, shared, mine), asked,
+        run, model, stored, seen, shared, tokens, accumulate, plan, first, head, tapes[0],
+        tokens * model.hidden * seen.weights, layers[0].weights, outside, static, gradients, layers[0].gradients,
+        layers[0].elements, layers[0].trainable, _elements(outside), step_temporary(run, stored, shared, mine), asked,
+        layers, there.order,
     )  # fmt: skip
 
 
@@ -124,7 +171,8 @@ def resized(
 ) -> Step:
     """The step of a run that differs from this one's in its micro-batch alone."""
     assert step.asked
-    _, plan, first, head, tokens = _sized(step.asked, run, layer_walk, head_walk)
+    there = kinds(step.model, run.seq)
+    _, plan, first, head, tokens = _sized(step.asked, run, there, layer_walk, head_walk)
     static = step.static | {"inputs": 16 * tokens}
     stream = tokens * step.model.hidden * step.forward.weights
     return step._replace(
@@ -133,20 +181,43 @@ def resized(
 
 
 def _sized(
-    asked: Asked, run: Run, layer_walk: Callable[[Asked, int], Walked], head_walk: loss.Projection
-) -> tuple[Tape, checkpointing.Plan, checkpointing.Stored, loss.Head, int]:
+    asked: Asked,
+    run: Run,
+    there: Kinds,
+    layer_walk: Callable[[Asked, int], Walked],
+    head_walk: loss.Projection,
+) -> tuple[
+    list[Tape],
+    checkpointing.Plan | checkpointing.Mixed,
+    checkpointing.Stored,
+    loss.Head,
+    int,
+]:
     """What grows with the micro-batch: the layers, the first one, the head, and the number of tokens."""
-    tape, plan = layer_walk(asked, run.micro_batch)
+    walks = [layer_walk(asked._replace(model=model), run.micro_batch) for model in there.models]
+    plan = checkpointing.mixed(tuple(plan for _, plan in walks), there.order)
     first = plan.at(0)
     if (
         asked.adapter and run.checkpointing == "none"
     ):  # the embedding is frozen: nothing before the first adapter needs a gradient
-        first = layer_walk(asked._replace(reached=False), run.micro_batch)[1].plain
+        one = asked._replace(model=there.models[there.order[0]], reached=False)
+        first = layer_walk(one, run.micro_batch)[1].plain
     tokens, trains = run.micro_batch * run.seq, asked.adapter is None
     head = loss.head(
         asked.model, asked.precision, tokens, run.loss, trains, asked.accumulate, head_walk
     )
-    return tape, plan, first, head, tokens
+    return [tape for tape, _ in walks], plan, first, head, tokens
+
+
+def _weighed(tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bool) -> Layer:
+    """The weights of a walked layer, in the format in which they are stored."""
+    weights = tuple(
+        weight._replace(width=stored.weights) if weight.trainable and trains else weight
+        for weight in tape.weights
+    )
+    trainable = sum(weight.elements for weight in weights if weight.trainable)
+    gradients = _gradient_bytes(weights, shared)
+    return Layer(weights, _elements(weights), trainable, gradients, tape.cast_bytes())
 
 
 def _elements(weights: tuple[Weight, ...]) -> int:
@@ -191,17 +262,31 @@ def _buckets(
     return {}
 
 
+def _counted(
+    model: Model, layers: tuple[Layer, ...], order: tuple[int, ...], outside: tuple[Weight, ...]
+) -> list[Counted]:
+    """Every parameter tensor in the model's order, the kinds of layers in the order in which they come."""
+    first = ARCHITECTURES[model.arch].listed_first
+    places = sorted(range(len(layers)), key=order.index)
+    return in_model_order([(layers[i].weights, order.count(i)) for i in places], outside, first)
+
+
 def in_model_order(
-    layer: tuple[Weight, ...], outside: tuple[Weight, ...], layers: int, first: tuple[str, ...] = ()
+    layers: list[tuple[tuple[Weight, ...], int]],
+    outside: tuple[Weight, ...],
+    first: tuple[str, ...] = (),
 ) -> list[Counted]:
     """Every parameter tensor as the model lists them: embeddings, each layer with its norms last unless `first` names them, the rest."""
-    named = [(w, layers) for name in first for w in layer if w.name.removesuffix(".bias") == name]
-    others = [(w, layers) for w in layer if w.name.removesuffix(".bias") not in first]
-    products = [pair for pair in others if pair[0].matmul]
-    norms = [pair for pair in others if not pair[0].matmul]
     embeddings = [(w, 1) for w in outside if w.name in ("embed_tokens", "positions")]
     rest = [(w, 1) for w in outside if w.name not in ("embed_tokens", "positions")]
-    return [*embeddings, *named, *products, *norms, *rest]
+    listed: list[Counted] = []
+    for layer, copies in layers:
+        named = [w for name in first for w in layer if w.name.removesuffix(".bias") == name]
+        others = [w for w in layer if w.name.removesuffix(".bias") not in first]
+        products = [w for w in others if w.matmul]
+        norms = [w for w in others if not w.matmul]
+        listed += [(w, copies) for w in (*named, *products, *norms)]
+    return [*embeddings, *listed, *rest]
 
 
 def local_states(

@@ -160,6 +160,26 @@ class Tape:
             return self.record("scale", output, (normal,))
         return self.record("scale", output, (normal,), (normal,), (weight,), temporary=normal.bytes)
 
+    def gemma_norm(self, x: Tensor, name: str, group: int = 0) -> Tensor:
+        """Gemma's RMSNorm: scaled by 1 + weight in FP32, and only then cast back."""
+        groups = x.elements // (group or x.elements // self.tokens)
+        weight = Weight(
+            name, x.elements // groups, 0, self.precision.weights, self.trains, matmul=False
+        )
+        self.weights.append(weight)
+        up, inverse = self.cast(x, 4), Tensor(groups, 4, x.grad)
+        normal = Tensor(x.elements, 4, x.grad)
+        self.record("normalise", normal, (up,), (up, inverse), temporary=12 * x.elements)
+        output = Tensor(x.elements, 4, x.grad or self.trains)
+        factor = Tensor(weight.elements, 4)
+        if self.trains:
+            self.record(
+                "scale", output, (normal,), (normal, factor), (weight,), temporary=normal.bytes
+            )
+        else:
+            self.record("scale", output, (normal,), (factor,))
+        return self.cast(output, x.width)
+
     def layernorm(self, x: Tensor, name: str) -> Tensor:
         """torch's LayerNorm: keeps its input, mean and inverse deviation. Under autocast it runs in FP32."""
         columns = x.elements // self.tokens
@@ -226,6 +246,11 @@ class Tape:
         output = Tensor(x.elements, x.width, x.grad)
         return self.record("activation", output, (x,), (output,))
 
+    def tanh(self, x: Tensor) -> Tensor:
+        """Keeps its output."""
+        output = Tensor(x.elements, x.width, x.grad)
+        return self.record("tanh", output, (x,), (output,))
+
     def scale(self, x: Tensor) -> Tensor:
         """A constant times x: keeps nothing."""
         return self.record("scale", Tensor(x.elements, x.width, x.grad), (x,))
@@ -265,49 +290,70 @@ class Tape:
         dropout: float = 0.0,
         upcast: bool = True,
         joined: bool = False,
+        capped: bool = False,
+        window: int = 0,
     ) -> Tensor:
         """Scaled dot-product attention by the run's kernel; `upcast`: whether the written-out form has an FP32 softmax.
 
         `joined`: q was joined of two pieces, so its heads lie one after another. Flash attention returns its output in the order
-        of q, and to go back to tokens is then a copy.
+        of q, and to go back to tokens is then a copy. `capped`: the scores go through a tanh. `window`: tokens that are seen; a sequence as long or longer needs a mask, which
+        flash attention does not take.
         """
-        q, k, v = (self.cast(x, self.precision.compute) for x in (q, k, v))
+        masked = 0 < window <= self.seq
         self.flops += 4 * self.tokens * self.seq * (q.elements // self.tokens)
+        if self.attention == "eager" or masked:
+            k, v = self._repeated(k, q, kv_heads), self._repeated(v, q, kv_heads)
+        q, k, v = (self.cast(x, self.precision.compute) for x in (q, k, v))
         if self.attention == "eager":
             return self._eager(
                 q,
                 k,
                 v,
                 heads,
-                kv_heads,
                 dropout,
                 4 if upcast or self.precision.autocast else q.width,
+                capped,
             )
         output = Tensor(q.elements, q.width, q.grad or k.grad or v.grad)
-        if q.width == 4 and kv_heads != heads:  # memory-efficient attention takes no grouped heads
-            k, v = self._repeated(k, q), self._repeated(v, q)
-        statistics = (Tensor(heads * self.tokens, 4), Tensor(24, 1))
-        self.record("flash", output, (q, k, v), (q, k, v, output, *statistics))
-        return self.copy(output) if joined and q.width != 4 else output
+        if q.width == 4 and not masked:  # memory-efficient attention takes no grouped heads
+            k, v = self._repeated(k, q, kv_heads), self._repeated(v, q, kv_heads)
+        kept = (Tensor(heads * self.tokens, 4), Tensor(24, 1))
+        inputs: tuple[Tensor, ...] = (q, k, v)
+        if masked:
+            inputs += (Tensor(self.tokens * (self.seq + -self.seq % 16), q.width, grad=False),)
+        self.record("flash", output, inputs, (*inputs, output, *kept))
+        return self.copy(output) if joined and q.width != 4 and not masked else output
 
-    def _repeated(self, x: Tensor, like: Tensor) -> Tensor:
-        return self.record("repeat", Tensor(like.elements, x.width, x.grad), (x,))
+    def _repeated(self, x: Tensor, like: Tensor, kv_heads: int) -> Tensor:
+        """A group's heads for each of its queries; a single head is only shown several times."""
+        if x.elements == like.elements:
+            return x
+        storage = x if kv_heads == 1 else None
+        return self.record("repeat", Tensor(like.elements, x.width, x.grad, storage), (x,))
 
     def _eager(
-        self, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int, dropout: float, width: int
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        heads: int,
+        dropout: float,
+        width: int,
+        capped: bool,
     ) -> Tensor:
         """Attention written out: the scores of every pair of tokens, softmax in `width` bytes, cast back."""
-        if kv_heads != heads:
-            k, v = self._repeated(k, q), self._repeated(v, q)
         if self.tokens > self.seq:  # a product of several sequences needs its matrices in a row
             q, k, v = (x if x.storage is x else self.copy(x) for x in (q, k, v))
         pairs = heads * self.tokens * self.seq
-        grad = q.grad or k.grad or v.grad
-        scores = self.record("matmul", Tensor(pairs, q.width, grad), (q, k), (q, k))
-        scores = self.record("scale", Tensor(pairs, q.width, grad), (scores,))
-        soft = Tensor(pairs, width, grad)
+        scored = q.grad or k.grad
+        kept = ((q,) if k.grad else ()) + ((k,) if q.grad else ())
+        scores = self.record("matmul", Tensor(pairs, q.width, scored), (q, k), kept)
+        scores = self.scale(scores)
+        if capped:
+            scores = self.scale(self.tanh(self.scale(scores)))
+        soft = Tensor(pairs, width, scored)
         self.record("softmax", soft, (self.cast(scores, width),), (soft,))
-        probability = self.dropout(self.cast(soft, q.width), dropout)
-        return self.record(
-            "matmul", Tensor(q.elements, q.width, grad), (probability, v), (probability, v)
-        )
+        shares = self.dropout(self.cast(soft, q.width), dropout)
+        kept = ((shares,) if v.grad else ()) + ((v,) if scored else ())
+        output = Tensor(q.elements, q.width, scored or v.grad)
+        return self.record("matmul", output, (shares, v), kept)

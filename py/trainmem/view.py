@@ -212,7 +212,10 @@ def _workbench(shown: Scene, parts: dict[str, str]) -> Markup:
         "form", *form.groups(filled, hints), class_="tm-form", aria_label=shown.word("page.settings"),
         autocomplete="off",
     )  # fmt: skip
-    results = [_region(parts, name) for name in ("phases", "stages", "changes", "ledger", "levels", "share")]
+    results = [
+        _region(parts, name)
+        for name in ("phases", "stages", "changes", "ledger", "levels", "share")
+    ]
     return fragment(
         _region(parts, "heading"),
         _region(parts, "problems"),

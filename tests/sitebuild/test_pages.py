@@ -67,7 +67,7 @@ def test_the_checked_runs_are_those_of_the_truth():
     """The table of checked runs gives the number of models and of runs that the files of truth hold."""
     text = (ROOT / "docs/en/how-sure.md").read_text("utf-8")
     table = dict(
-        re.findall(r"^\| ([\w-]+)[^|]*\| (\d+ \| \d+) \| \d+ \|", text, flags=re.MULTILINE)
+        re.findall(r"^\| ([\w-]+(?: \w+)?)[^|]*\| (\d+ \| \d+) \| \d+ \|", text, flags=re.MULTILINE)
     )
     files = {
         "Llama": "llama",
@@ -79,6 +79,8 @@ def test_the_checked_runs_are_those_of_the_truth():
         "OPT": "opt",
         "Phi-2": "phi",
         "Phi-3": "phi3",
+        "Gemma 2": "gemma2",
+        "Gemma 3": "gemma3",
     }
     found = {}
     for family, file in files.items():

@@ -1,80 +1,8 @@
-"""Architectures: one short function a family that reads like the published forward.
+"""Decoders whose layers are all alike, with one feed-forward part: Llama and its kin, GPT-2, GPT-NeoX, OPT, Phi."""
 
-To add one: write a function like `llama_layer` (it records one layer on the tape and returns its output), an entry in
-ARCHITECTURES below, and a reader in huggingface.py. Parameter counts, activations and FLOPs all come from that one walk.
-"""
-
-from collections.abc import Callable
-from typing import NamedTuple
-
+from trainmem.architectures.model import Model
 from trainmem.tape import Tape
-from trainmem.tensors import Tensor, Weight
-
-
-class Model(NamedTuple):
-    """The dimensions of a decoder. `positions`: the longest sequence (the size of the table where positions are learned).
-
-    0 stands for what a model does not have: `window` (tokens that a windowed layer sees), `rotary_dim` (numbers of a head that
-    are rotated, where it is not the family's share), experts, and the ranks of latent attention. `moe_ffn`: width of an expert;
-    `dense_layers`: how many layers at the beginning have no experts; `value_dim`: width of a head's value where it is not its key's.
-    """
-
-    name: str
-    arch: str
-    layers: int
-    hidden: int
-    ffn: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab: int
-    positions: int
-    tied: bool
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    window: int = 0
-    rotary_dim: int = 0
-    experts: int = 0
-    experts_per_token: int = 0
-    moe_ffn: int = 0
-    shared_experts: int = 0
-    dense_layers: int = 0
-    q_rank: int = 0
-    kv_rank: int = 0
-    value_dim: int = 0
-
-
-class Architecture(NamedTuple):
-    """A family: its layer, the norm at its end, and what stands before the first layer.
-
-    `learned_positions`: whether there is a weight for each position, and `spare_positions` for how many more; `rotary`: the share
-    of a head that is rotated; `embedding_dropout`: whether the dropout stands behind the embedding too; `listed_first`: the tensors
-    that a layer lists before those in the order of its forward (a loop over tensors meets neighbours).
-    """
-
-    layer: Callable[[Tape, Model, Tensor], Tensor]
-    final_norm: str = "rmsnorm"
-    learned_positions: bool = False
-    spare_positions: int = 0
-    rotary: float = 1.0
-    head_bias: bool = False
-    embedding_dropout: bool = False
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    listed_first: tuple[str, ...] = ()
-    targets: tuple[str, ...] = (
-        "q_proj",
-        "k_proj",
-        "v_proj",
-        "o_proj",
-        "gate_proj",
-        "up_proj",
-        "down_proj",
-    )
+from trainmem.tensors import Tensor
 
 
 def llama_layer(tape: Tape, model: Model, x: Tensor, qk_norm: bool = False) -> Tensor:
@@ -94,7 +22,9 @@ def llama_layer(tape: Tape, model: Model, x: Tensor, qk_norm: bool = False) -> T
         k = tape.rmsnorm(k, "k_norm", model.head_dim)
     v = tape.linear(y, narrow, "v_proj", bias)
     q, k = tape.rope(q, x), tape.rope(k, x)
-    attended = tape.attend(q, k, v, model.heads, model.kv_heads, model.attention_dropout)
+    attended = tape.attend(
+        q, k, v, model.heads, model.kv_heads, model.attention_dropout, window=model.window
+    )
     attended = tape.linear(attended, model.hidden, "o_proj", bias and model.arch == "llama")
     tape.end_attention()
     x = tape.add(x, attended)
@@ -182,7 +112,16 @@ def phi3_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
     qkv = tape.linear(y, wide + 2 * narrow, "qkv_proj", False)
     q, k, v = (tape.part(qkv, width) for width in (wide, narrow, narrow))
     q, k = tape.rope_joined(q, x), tape.rope_joined(k, x)
-    y = tape.attend(q, k, v, model.heads, model.kv_heads, model.attention_dropout, joined=True)
+    y = tape.attend(
+        q,
+        k,
+        v,
+        model.heads,
+        model.kv_heads,
+        model.attention_dropout,
+        joined=True,
+        window=model.window,
+    )
     y = tape.linear(y, model.hidden, "o_proj")
     tape.end_attention()
     x = tape.add(x, tape.dropout(y, model.dropout))
@@ -190,67 +129,3 @@ def phi3_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
     gate, up = tape.split(y, model.ffn, model.ffn)
     y = tape.linear(tape.mul(up, tape.activation(gate)), model.hidden, "down_proj")
     return tape.add(x, tape.dropout(y, model.dropout))
-
-
-def rotary_dim(model: Model) -> int:
-    """Numbers of a head that are rotated."""
-    return model.rotary_dim or int(model.head_dim * ARCHITECTURES[model.arch].rotary)
-
-
-def outside_weights(
-    model: Model, width: int, trains: bool = True, positions: bool | None = None, norm: str = ""
-) -> list[Weight]:
-    """The parameters in no layer, in the order in which the model lists them; the head is the embedding when tied.
-
-    `positions` and `norm`, where given, stand for the family's own.
-    """
-    architecture = ARCHITECTURES[model.arch]
-    learned = architecture.learned_positions if positions is None else positions
-    weights = [Weight("embed_tokens", model.vocab, model.hidden, width, trains, matmul=False)]
-    if learned:
-        weights.append(
-            Weight(
-                "positions",
-                model.positions + architecture.spare_positions,
-                model.hidden,
-                width,
-                trains,
-                matmul=False,
-            )
-        )
-    weights.append(Weight("norm", model.hidden, 0, width, trains, matmul=False))
-    if (norm or architecture.final_norm) == "layernorm":
-        weights.append(Weight("norm.bias", model.hidden, 0, width, trains, matmul=False))
-    if not model.tied:
-        weights.append(Weight("lm_head", model.vocab, model.hidden, width, trains, matmul=False))
-    if architecture.head_bias:
-        weights.append(Weight("lm_head.bias", model.vocab, 0, width, trains, matmul=False))
-    return weights
-
-
-ARCHITECTURES: dict[str, Architecture] = {
-    "llama": Architecture(llama_layer),
-    "mistral": Architecture(llama_layer),
-    "qwen2": Architecture(llama_layer, attention_bias=True),
-    "qwen3": Architecture(qwen3_layer),
-    "gpt2": Architecture(
-        gpt2_layer, "layernorm", learned_positions=True, rotary=0, embedding_dropout=True, attention_bias=True,
-        mlp_bias=True, dropout=0.1, attention_dropout=0.1, targets=("c_attn", "c_proj", "c_fc"),
-    ),
-    "gpt_neox": Architecture(
-        gpt_neox_layer, "layernorm", rotary=0.25, attention_bias=True, mlp_bias=True,
-        listed_first=("input_layernorm", "post_attention_layernorm"),
-        targets=("query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"),
-    ),
-    "opt": Architecture(
-        opt_layer, "layernorm", learned_positions=True, spare_positions=2, rotary=0, attention_bias=True, mlp_bias=True,
-        dropout=0.1, targets=("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"),
-    ),
-    "phi": Architecture(
-        phi_layer, "layernorm", rotary=0.5, head_bias=True, attention_bias=True, mlp_bias=True,
-        targets=("q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"),
-    ),
-    "phi3": Architecture(
-        phi3_layer, listed_first=("o_proj",), targets=("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
-    ),
-}  # fmt: skip
