@@ -98,9 +98,7 @@ def test_eager_attention_keeps_a_matrix_of_scores(shape):
     repeated = k if found.kv_heads == shape["batch"] == 1 else q
     kept = layer(found, "bf16-true", shape, "eager").kept_bytes()
     s = shape["seq"]
-    assert kept == shape["batch"] * s * (
-        16 * h + 4 * q + 4 * repeated + 6 * a * s + 8 * f + 8
-    )
+    assert kept == shape["batch"] * s * (16 * h + 4 * q + 4 * repeated + 6 * a * s + 8 * f + 8)
 
 
 @pytest.mark.parametrize(

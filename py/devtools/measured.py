@@ -5,6 +5,7 @@ A row that uses a feature which the estimator does not model raises NotModelledE
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Row = dict[str, Any]
@@ -20,12 +21,12 @@ MEGATRON_UNMODELLED = {
     "multi-token prediction", "cuda-graph-impl": "CUDA graphs", "overlap-moe-expert-parallel-comm": "overlapped expert traffic",
     "delay-wgrad-compute": "delayed weight gradients", "defer-embedding-wgrad-compute": "deferred embedding gradient",
     "num-distributed-optimizer-instances": "several optimizer instances", "pipeline-model-parallel-layout": "a pipeline layout of its own",
-    "account-for-embedding-in-pipeline-split": "embedding counted as a layer", "num-experts": "mixture of experts in Megatron",
-    "multi-latent-attention": "MLA in Megatron", "encoder-num-layers": "encoder and decoder", "qk-layernorm": "norms on q and k",
+    "account-for-embedding-in-pipeline-split": "embedding counted as a layer",
+    "encoder-num-layers": "encoder and decoder",
     "microbatch-group-size-per-virtual-pipeline-stage": "micro-batch groups", "img-h": "vision and language",
     "decoder-first-pipeline-num-layers": "uneven stages", "decoder-last-pipeline-num-layers": "uneven stages",
     "first-last-layers-bf16": "mixed layer formats", "recompute-modules": "recomputing single modules",
-    "cp-comm-type": "hierarchical context parallelism",
+    "use-transformer-engine-op-fuser": "the operation fuser of Transformer Engine", "cp-comm-type": "hierarchical context parallelism",
 }  # fmt: skip
 
 
@@ -72,6 +73,43 @@ def _megatron_model(row: Row, arguments: Row) -> Query:
         "dropout": get("hidden-dropout", 0.1), "attention_dropout": get("attention-dropout", 0.1),
         "norm": "rmsnorm" if get("normalization") == "RMSNorm" else "layernorm", "activation": unit,
         "position": "rope" if get("position-embedding-type") == "rope" else "learned",
+        **_megatron_experts(arguments), **_megatron_latent(arguments),
+    }  # fmt: skip
+
+
+def _megatron_experts(arguments: Row) -> Query:
+    """Experts, where there are any; layers without come first or not at all."""
+    get = arguments.get
+    if not get("num-experts"):
+        return {}
+    pattern = str(get("moe-layer-freq", "1"))
+    found = re.fullmatch(r"\(\[0\]\*(\d+)\+\[1\]\*\d+\)", pattern)
+    if not found and pattern != "1":
+        raise NotModelledError(f"layers with experts by the pattern {pattern}")
+    width = int(
+        get("moe-ffn-hidden-size") or get("ffn-hidden-size") or 4 * arguments["hidden-size"]
+    )
+    shared, rest = divmod(int(get("moe-shared-expert-intermediate-size", 0)), width)
+    if rest:
+        raise NotModelledError("a shared expert narrower than an expert")
+    return {
+        "experts": get("num-experts"), "experts_per_token": get("moe-router-topk", 2), "moe_ffn": width,
+        "shared_experts": shared, "dense_layers": int(found[1]) if found else 0,
+        "ep": get("expert-model-parallel-size", 1), "etp": get("expert-tensor-parallel-size"),
+        "grouped_gemm": int("moe-grouped-gemm" in arguments),
+        "dispatcher": "alltoall" if get("moe-token-dispatcher-type") == "alltoall" else "allgather",
+    }  # fmt: skip
+
+
+def _megatron_latent(arguments: Row) -> Query:
+    """DeepSeek's latent attention."""
+    get = arguments.get
+    if not get("multi-latent-attention"):
+        return {}
+    rotary = int(arguments["qk-pos-emb-head-dim"])
+    return {
+        "q_rank": get("q-lora-rank"), "kv_rank": get("kv-lora-rank"), "rotary_dim": rotary,
+        "head_dim": int(arguments["qk-head-dim"]) + rotary, "value_dim": get("v-head-dim"),
     }  # fmt: skip
 
 
@@ -113,14 +151,29 @@ def _card(row: Row) -> str:
 def _simumax(row: Row) -> Query:
     """Megatron-Core as SimuMax runs it: Llama-like layers, fused loss of Transformer Engine, distributed optimizer."""
     model, shared = row["model"], row["sharding"]
-    if "MoE" in str(model["mlp"]):
-        raise NotModelledError("mixture of experts in Megatron")
+    experts = _simumax_experts(str(model["mlp"]), model["head_dim"], shared["ep"])
     return {
         "framework": "megatron", "arch": "llama", "layers": model["layers"], "hidden": model["hidden"], "ffn": model["ffn"],
         "heads": model["heads"], "kv_heads": model["kv_heads"], "head_dim": model["head_dim"], "vocab": model["vocab"], "tied": 0,
         "micro_batch": row["micro_batch"], "seq": row["seq"], "precision": "bf16-mixed", "optimizer": "adamw", "loss": "fused-te",
         "attention": "fused", "gpus": row["n_gpus"], "zero": 1, "mask": 0, "tp": shared["tp"], "pp": shared["pp"], "cp": shared["cp"],
         "sp": int(bool(shared["sp"])), "gpu": _card(row),
+        **experts,
+    }  # fmt: skip
+
+
+def _simumax_experts(text: str, head: int, parallel: int) -> Query:
+    """Experts and latent attention as SimuMax's rows write them in words."""
+    found = re.search(r"(\d+) experts top(\d+) ffn (\d+) \+ shared (\d+), (\d+) dense", text)
+    latent = re.search(r"q_lora (\d+) kv_lora (\d+) rope (\d+)", text)
+    if not found or not latent:
+        return {}
+    number, chosen, width, together, dense = map(int, found.groups())
+    q_rank, kv_rank, rotary = map(int, latent.groups())
+    return {
+        "experts": number, "experts_per_token": chosen, "moe_ffn": width, "shared_experts": together // width,
+        "dense_layers": dense, "ep": parallel, "etp": 1, "q_rank": q_rank, "kv_rank": kv_rank, "rotary_dim": rotary,
+        "value_dim": head, "head_dim": head + rotary,
     }  # fmt: skip
 
 

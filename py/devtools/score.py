@@ -47,10 +47,23 @@ def score(row: Row) -> Scored:
             row["id"],
             wrong=f"{wrong}, {row['kind']} recorded" if report.verdict.kind == wrong else "",
         )
+    if row.get("per_rank_allocated_gib"):
+        return Scored(row["id"], error=max(_rank_errors(report, row), key=abs))
     found = _figure(report, row)
     if found is None or not row["value_gib"]:
         return Scored(row["id"], reason=f"a figure of the kind {row['kind']}")
     return Scored(row["id"], error=found / (row["value_gib"] * GIB) - 1)
+
+
+def _rank_errors(report: trainmem.Report, row: Row) -> list[float]:
+    """The error of every rank that a row gives; pipeline stages are the outermost order of ranks."""
+    measured = row["per_rank_allocated_gib"]
+    each = len(measured) // len(report.stages)
+    workspaces = report.overhead.workspace
+    tops = [max(sum(phase.values()) for phase in amounts.values()) for _, amounts in report.stages]
+    return [
+        (tops[rank // each] + workspaces) / (value * GIB) - 1 for rank, value in enumerate(measured)
+    ]
 
 
 def _figure(report: trainmem.Report, row: Row) -> float | None:

@@ -55,6 +55,8 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         run = _divides(run, key, model.heads, "heads", broken)
         if model_of(run).heads % model_of(run).kv_heads:
             run = run.but(heads=None, kv_heads=None)
+    if (model.rotary_dim or 0) > model.head_dim:
+        run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
     alike = run.framework == "transformers" and model_of(run).arch == "gpt2"
     if alike and model_of(run).kv_heads != model_of(run).heads:
         run = run.but(kv_heads=model_of(run).heads)
@@ -84,7 +86,8 @@ def _positions(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
 
 
 MEGATRON_ALONE = {
-    "sp": (True,), "pp": (), "vpp": (), "cp": (), "norm": (), "activation": (), "position": (), "gradient_fusion": (False,), "mask": (False,),
+    "sp": (True,), "pp": (), "vpp": (), "cp": (),
+    "ep": (), "etp": (), "dispatcher": ("allgather",), "grouped_gemm": (False,), "norm": (), "activation": (), "position": (), "gradient_fusion": (False,), "mask": (False,),
     "attention": ("flash2", "fused", "unfused"), "loss": ("vocab-parallel", "fused-te"), "sharding": ("megatron",),
 }  # fmt: skip
 """Keys of which some values (none listed: any but the default) exist in Megatron-Core's forms alone."""
@@ -150,6 +153,12 @@ def _axes(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         run = _divides(run, "vpp", model.layers // run.pp if run.pp > 1 else 1, "layers", broken)
     if run.cp > 1 and run.seq % (2 * run.cp):
         run = _divides(run, "cp", max(1, run.seq // 2), "seq", broken)
+    run = _experts(_groups(run, given, broken), broken)
+    return run.but(vpp=1) if run.pp == 1 else run
+
+
+def _groups(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
+    """The axes multiply to a divisor of the GPUs; a number of GPUs that nobody set follows them."""
     group = run.tp * run.pp * run.cp
     if run.gpus % group == 0:
         return run
@@ -157,7 +166,20 @@ def _axes(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         return run.but(gpus=group)
     key = max(("tp", "pp", "cp"), key=lambda name: int(getattr(run, name)))
     run = _divides(run, key, run.gpus, "gpus", broken)
-    return run if run.gpus % (run.tp * run.pp * run.cp) == 0 else run.but(tp=1, pp=1, vpp=1, cp=1)
+    return run if run.gpus % (run.tp * run.pp * run.cp) == 0 else run.but(tp=1, pp=1, cp=1)
+
+
+def _experts(run: Run, broken: list[Broken]) -> Run:
+    """Experts are dealt whole; an expert's own tensor parallelism divides its width."""
+    model = model_of(run)
+    if run.ep > 1 and (not model.experts or model.experts % run.ep):
+        run = _divides(run, "ep", model.experts or 1, "experts", broken)
+    if run.etp and (model.moe_ffn or model.ffn) % run.etp:
+        run = _divides(run, "etp", model.moe_ffn or model.ffn, "moe_ffn", broken)
+    ranks = run.gpus // run.pp
+    if run.ep > 1 and ranks % (run.ep * (run.etp or run.tp)):
+        run = _divides(run, "ep", ranks, "gpus", broken).but(etp=None)
+    return run
 
 
 def _tensor_parallel(run: Run, broken: list[Broken]) -> Run:

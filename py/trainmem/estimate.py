@@ -68,7 +68,8 @@ class Report:
 
     def _overhead(self, allocated: int) -> overhead.Overhead:
         generation = str(catalog.entry("gpus", self.run.gpu).get("architecture", ""))
-        size = overhead.workspace(generation, self.run.framework, self.run.workspace)
+        grouped = self.run.grouped_gemm and self.model.experts > 0
+        size = overhead.workspace(generation, self.run.framework, self.run.workspace, grouped)
         data = self.run.gpus // (self.run.tp * self.run.pp)
         groups = (data > 1) + (self.run.tp > 1) + (self.run.pp > 1)
         return overhead.overhead(allocated, self.kind, size, groups)

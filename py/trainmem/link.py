@@ -26,7 +26,8 @@ FROZEN: dict[int, dict[str, Any]] = {
         "gradient_fusion": True, "mask": True, "checkpointing": "none", "lora_rank": 0,
         "lora_targets": "q_proj,v_proj", "lora_dropout": 0.0, "lora_dtype": "fp32", "base": "recipe",
         "offload": "none", "gpus": 1, "zero": "0", "sharding": "auto", "fsdp_param": "auto", "fsdp_reduce": "auto",
-        "bucket": 500_000_000, "tp": 1, "sp": False, "pp": 1, "vpp": 1, "cp": 1, "gpu": "h100-sxm-80gb", "ecc": True, "usable": None, "headroom": 10.0, "workspace": None,
+        "bucket": 500_000_000, "tp": 1, "sp": False, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": None,
+        "dispatcher": "alltoall", "grouped_gemm": True, "gpu": "h100-sxm-80gb", "ecc": True, "usable": None, "headroom": 10.0, "workspace": None,
         "units": "gib", "embed": False,
     },
 }  # fmt: skip

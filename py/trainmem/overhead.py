@@ -67,14 +67,15 @@ class Overhead(NamedTuple):
         return self.workspace + self.slack[0] + self.context[0] + self.communicators[0]
 
 
-def workspace(generation: str, framework: str, given: int | None) -> int:
+def workspace(generation: str, framework: str, given: int | None, grouped: bool = False) -> int:
     """Bytes of the libraries' workspaces: cuBLAS has one for the forward and one for the backward thread.
 
     `given`: bytes of one of these, where CUBLAS_WORKSPACE_CONFIG sets it. Megatron adds Transformer Engine's own.
     """
     each = given or CUBLAS_WORKSPACE.get(generation, CUBLAS_BEFORE_HOPPER)
     engine = TRANSFORMER_ENGINE.get(generation, TRANSFORMER_ENGINE_BEFORE)
-    return 2 * each + (engine if framework == "megatron" else 0)
+    engines = (1 + 4 * grouped) * engine  # grouped products run on four streams, each with its own
+    return 2 * each + (engines if framework == "megatron" else 0)
 
 
 def overhead(allocated: int, kind: str, workspaces: int, communicators: int) -> Overhead:

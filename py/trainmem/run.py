@@ -117,6 +117,10 @@ _KEYS = (
     Key("pp", "cluster", "count", 1, (), 1, 256, "gpus"),
     Key("vpp", "cluster", "count", 1, (), 1, 256),
     Key("cp", "cluster", "count", 1, (), 1, 1024, "gpus"),
+    Key("ep", "cluster", "count", 1, (), 1, 4096, "gpus"),
+    Key("etp", "cluster", "optional count", None, (), 1, 1024, "gpus"),
+    Key("dispatcher", "cluster", "choice", "alltoall", ("alltoall", "allgather")),
+    Key("grouped_gemm", "cluster", "flag", True),
     Key("gpu", "hardware", "preset", "h100-sxm-80gb"),
     Key("ecc", "hardware", "flag", True),
     Key("usable", "hardware", "optional bytes", None, (), 1 << 20, 1 << 50),
@@ -194,6 +198,10 @@ class Run(NamedTuple):
     pp: int = 1
     vpp: int = 1
     cp: int = 1
+    ep: int = 1
+    etp: int | None = None
+    dispatcher: str = "alltoall"
+    grouped_gemm: bool = True
     gpu: str = "h100-sxm-80gb"
     ecc: bool = True
     usable: int | None = None
