@@ -258,30 +258,3 @@ def test_a_closed_pipe_is_no_error():
 def _environment(**more):
     source = str(Path(cli.__file__).parents[1])
     return {**os.environ, "PYTHONPATH": source, "PYTHONIOENCODING": "utf-8", **more}
-
-
-def _seconds(*command, cache):
-    """Processor time of a command, the least of several tries: other work on the machine adds none."""
-    import resource
-
-    environment = _environment(PYTHONPYCACHEPREFIX=str(cache), PYTHONDONTWRITEBYTECODE="")
-    taken = []
-    for _ in range(15):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env=environment)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(taken)
-
-
-@pytest.mark.slow
-@pytest.mark.cpython
-def test_one_call_takes_at_most_six_bare_starts(tmp_path):
-    """Once compiled, a call takes at most six times `python -c pass` in a bare environment."""
-    import venv
-
-    venv.create(tmp_path / "bare", with_pip=False)
-    python = str(tmp_path / "bare/bin/python")
-    bare = _seconds(python, "-c", "pass", cache=tmp_path)
-    call = _seconds(python, "-m", "trainmem", "estimate", FOUNDING, cache=tmp_path)
-    assert call <= 6 * bare

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainmem import catalog
@@ -291,3 +291,16 @@ def test_noise_is_read_in_time(piece):
     sentences = [str(problem) for problem in problems]
     assert time.perf_counter() - start < 1
     assert sentences[0].startswith("This link has ")
+
+
+@pytest.mark.slow
+@pytest.mark.cpython
+@settings(max_examples=3000, deadline=None)
+@given(run=RUNS)
+def test_any_of_many_runs_is_estimated(run):
+    """The slow tail: thirty times as many runs as in every test run, each estimated, linked and read again."""
+    report = estimate(run)
+    assert report.allocated == max(report.phases.values()) > 0
+    assert report.rows.total() == report.device
+    again, problems = parse(link(run))
+    assert (again, problems) == (run, [])
