@@ -267,7 +267,7 @@ def _counted(
 ) -> list[Counted]:
     """Every parameter tensor in the model's order, the kinds of layers in the order in which they come."""
     first = ARCHITECTURES[model.arch].listed_first
-    places = sorted(range(len(layers)), key=order.index)
+    places = sorted(set(order), key=order.index)  # a model may be too short for every kind
     return in_model_order([(layers[i].weights, order.count(i)) for i in places], outside, first)
 
 
