@@ -55,8 +55,10 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         run = _divides(run, key, model.heads, "heads", broken)
         if model_of(run).heads % model_of(run).kv_heads:
             run = run.but(heads=None, kv_heads=None)
-    if (model.rotary_dim or 0) > model.head_dim:
-        run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
+    if model.rotary_dim > model.head_dim:
+        if run.rotary_dim:
+            run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
+        run = run.but(rotary_dim=min(model_of(run).rotary_dim, model.head_dim))
     alike = run.framework == "transformers" and model_of(run).arch == "gpt2"
     if alike and model_of(run).kv_heads != model_of(run).heads:
         run = run.but(kv_heads=model_of(run).heads)
