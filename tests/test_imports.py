@@ -15,7 +15,8 @@ FOLDER = Path(trainmem.__file__).parent
 ORDER = (
     "units", "tables", "words", "ledger", "catalog",
     "precision", "tensors", "tape", "backward", "architectures", "optimizers", "adapters", "loss", "checkpointing", "parallel",
-    "overhead", "run", "checks", "link", "huggingface", "step", "phases", "transformer_engine", "megatron", "rows", "changes", "estimate",
+    "overhead", "run", "checks", "link", "huggingface", "step", "aside", "phases", "transformer_engine", "megatron", "rows", "changes", "estimate",
+    "lines", "layouts", "search",
     "markup", "plot", "text", "form", "scene", "chart", "panels", "accounts", "view",
     "listings", "terminal", "arguments", "cli", "__main__",
 )  # fmt: skip

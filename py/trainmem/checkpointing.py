@@ -86,7 +86,9 @@ class Plan(NamedTuple):
 
     def below(self, index: int) -> tuple[int, int]:
         """Bytes, and low-precision weights, left by all layers before `index`."""
-        others = -(-index // self.period) if self.period else 0
+        if not self.period:
+            return index * self.plain.bytes, index * self.plain.casts
+        others = -(-index // self.period)
         plain = index - others
         return (
             plain * self.plain.bytes + others * self.other.bytes,

@@ -37,6 +37,40 @@ class Verdict(NamedTuple):
         return max(0, self.need - self.usable) if self.usable else 0
 
 
+class Card(NamedTuple):
+    """What a run's card and software give, however the run is cut: usable memory, that less the headroom, libraries' workspaces."""
+
+    usable: int | None
+    limit: int | None
+    workspace: int
+
+
+def card_of(run: Run) -> Card:
+    """The card of a run."""
+    usable: int | None = run.usable or catalog.usable_bytes(run.gpu, ecc=run.ecc)[0]
+    limit = None if usable is None else int(usable * (1 - run.headroom / 100))
+    generation = str(catalog.entry("gpus", run.gpu).get("architecture", ""))
+    grouped = run.grouped_gemm and model_of(run).experts > 0
+    workspace = overhead.workspace(generation, run.framework, run.workspace, grouped)
+    return Card(usable, limit, workspace)
+
+
+def groups_of(run: Run) -> int:
+    """How many communicators a run has."""
+    data = run.gpus // (run.tp * run.pp)
+    return (data > 1) + (run.tp > 1) + (run.pp > 1)
+
+
+def judge(most: int, kind: str, groups: int, card: Card) -> Verdict:
+    """The verdict on a run whose tensors take `most` bytes at the highest point, in its steps or outside them."""
+    extra = overhead.overhead(most, kind, card.workspace, groups)
+    need, (low, high) = most + extra.expected, overhead.band(most, kind, extra, "device")
+    if card.usable is None or card.limit is None:
+        return Verdict("unknown", need, low, high, None, None)
+    fits = "fits" if high <= card.limit else "over" if low > card.usable else "tight"
+    return Verdict(fits, need, low, high, card.usable, card.limit)
+
+
 class Rank(NamedTuple):
     """One pipeline stage's fullest GPU. A run without pipeline parallelism has one."""
 
@@ -59,6 +93,7 @@ class Report:
         self.peak_phase: str = max(self.phases, key=self.phases.__getitem__)
         self.allocated: int = self.phases[self.peak_phase]
         self.kind = self.step.sharing.kind
+        self.card = card_of(run)
         self.overhead = self._overhead(self.allocated)
 
     @cached_property
@@ -67,12 +102,8 @@ class Report:
         return model_of(self.run)
 
     def _overhead(self, allocated: int) -> overhead.Overhead:
-        generation = str(catalog.entry("gpus", self.run.gpu).get("architecture", ""))
-        grouped = self.run.grouped_gemm and self.model.experts > 0
-        size = overhead.workspace(generation, self.run.framework, self.run.workspace, grouped)
-        data = self.run.gpus // (self.run.tp * self.run.pp)
-        groups = (data > 1) + (self.run.tp > 1) + (self.run.pp > 1)
-        return overhead.overhead(allocated, self.kind, size, groups)
+        groups = groups_of(self.run)
+        return overhead.overhead(allocated, self.kind, self.card.workspace, groups)
 
     @property
     def reserved(self) -> int:
@@ -91,24 +122,17 @@ class Report:
     @cached_property
     def outside_step(self) -> dict[str, int]:
         """Allocated bytes outside the steady step: after loading, in the first step, in evaluation, while saving."""
-        step, head = self.step, self.step.head
+        step = self.step
         states = sum(
             size for key, size in step.static.items() if rows.KINDS[key].part == "optimizer"
         )
         early = max(size for name, size in self.phases.items() if name != "optimizer step") - states
-        loaded = step.static["weights"] + step.static["base_weights"]
-        casts = step.layers_cached + head.casts
-        whole = step.layer_elements * step.forward.weights if step.sharing.shards_weights > 1 else 0
+        load, evaluation, save = around(step)
         return {
-            "load": loaded + whole,
+            "load": load,
             "first step": max(early, self.phases["optimizer step"]),
-            "evaluation": sum(step.static.values())
-            + casts
-            + whole
-            + head.logits
-            + head.log_probabilities
-            + head.kept,
-            "save": sum(step.static.values()) + whole,
+            "evaluation": evaluation,
+            "save": save,
         }
 
     @cached_property
@@ -188,20 +212,8 @@ class Report:
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the fullest phase, in the step or outside it, fits the card with its headroom."""
-        usable: int | None = (
-            self.run.usable or catalog.usable_bytes(self.run.gpu, ecc=self.run.ecc)[0]
-        )
         most = max(self.allocated, *self.outside_step.values())
-        need, (low, high) = self.device, self.band("device")
-        if most > self.allocated:
-            extra = self._overhead(most)
-            need = most + extra.expected
-            low, high = overhead.band(most, self.kind, extra, "device")
-        if usable is None:
-            return Verdict("unknown", need, low, high, None, None)
-        limit = int(usable * (1 - self.run.headroom / 100))
-        kind = "fits" if high <= limit else "over" if low > usable else "tight"
-        return Verdict(kind, need, low, high, usable, limit)
+        return judge(most, self.kind, groups_of(self.run), self.card)
 
     def changes(self) -> list[Change]:
         """Single changes that would save memory, the best first."""
@@ -215,6 +227,16 @@ def stages(run: Run) -> list[tuple[Step, dict[str, Amounts]]]:
         return [(step, megatron.phases(step, stage)) for stage, step in enumerate(walked)]
     step = walk(run)
     return [(step, phases(step))]
+
+
+def around(step: Step) -> tuple[int, int, int]:
+    """Allocated bytes after loading, in evaluation, and while saving."""
+    head, static = step.head, sum(step.static.values())
+    casts = step.layers_cached + head.casts
+    whole = step.layer_elements * step.forward.weights if step.sharing.shards_weights > 1 else 0
+    logits = head.logits + head.log_probabilities + head.kept
+    loaded = step.static["weights"] + step.static["base_weights"]
+    return loaded + whole, static + casts + whole + logits, static + whole
 
 
 def _highest(amounts: dict[str, Amounts]) -> int:

@@ -81,12 +81,15 @@ def workspace(generation: str, framework: str, given: int | None, grouped: bool 
 def overhead(allocated: int, kind: str, workspaces: int, communicators: int) -> Overhead:
     """Overhead of a run whose tensors take `allocated` bytes; `workspaces` in bytes, `communicators` a count."""
     low, high = ALLOCATED[kind]
-    spread = (allocated, int(allocated * low), int(allocated * high))
-    slack = tuple(
-        int(size * (factor - 1)) for size, factor in zip(spread, RESERVED[kind], strict=True)
+    usual, least, most = RESERVED[kind]
+    slack = (
+        int(allocated * (usual - 1)),
+        int(int(allocated * low) * (least - 1)),
+        int(int(allocated * high) * (most - 1)),
     )
-    each = tuple(communicators * size for size in COMMUNICATOR)
-    return Overhead(workspaces, slack, CUDA_CONTEXT, each, communicators)  # type: ignore[arg-type]
+    usual_each, least_each, most_each = COMMUNICATOR
+    each = (communicators * usual_each, communicators * least_each, communicators * most_each)
+    return Overhead(workspaces, slack, CUDA_CONTEXT, each, communicators)
 
 
 def band(allocated: int, kind: str, extra: Overhead, level: str) -> tuple[int, int]:

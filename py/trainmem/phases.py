@@ -5,20 +5,20 @@ is a steady one: optimizer states exist, gradients do not unless they are accumu
 against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory inside kernels and the allocator are overhead.
 """
 
-from trainmem import adapters, parallel
 from trainmem.architectures import ARCHITECTURES, rotary_dim
+from trainmem.aside import Aside, aside_of
 from trainmem.ledger import PHASES
 from trainmem.step import Amounts, Step
 
 # The phases
 
 
-def forward_end(step: Step) -> Amounts:
+def forward_end(step: Step, present: Amounts, aside: Aside) -> Amounts:
     """The loss has just been computed: all kept activations, the logits and their copies."""
     kept, casts = _below(step, step.model.layers)
     head = step.head
     cached = step.layers_cached
-    return _present(step) | _gathered(step, "forward end") | {
+    return present | aside.forward | {
         "weight_casts": max(cached, casts) + head.casts,
         "kept_by_layers": kept,
         "head_inputs": head.kept,
@@ -28,11 +28,11 @@ def forward_end(step: Step) -> Amounts:
     }  # fmt: skip
 
 
-def loss_backward(step: Step) -> Amounts:
+def loss_backward(step: Step, present: Amounts, aside: Aside) -> Amounts:
     """The gradient of the logits exists, and so do the log-probabilities."""
     kept, casts = _below(step, step.model.layers)
     head = step.head
-    return _present(step) | _gathered(step, "loss backward") | {
+    return present | aside.loss | {
         "weight_casts": casts + head.peak_casts,
         "kept_by_layers": kept,
         "head_inputs": min(head.kept, head.peak_kept),
@@ -44,56 +44,55 @@ def loss_backward(step: Step) -> Amounts:
     }  # fmt: skip
 
 
-def layers_backward(step: Step) -> Amounts:
-    """The layer at which backward through the layers is highest: the last, the first, or one beside them."""
-    last, order = step.model.layers - 1, step.order
-    ends = {0, min(last, ARCHITECTURES[step.model.arch].sees_all), last}
-    if len(step.kinds) > 1:
-        ends |= {place for kind in set(order) for place in _ends(order, kind)}
-    near = max(1, step.plan.period)
-    candidates = {
-        place for end in ends for place in range(max(0, end - near), min(last, end + near) + 1)
-    }
-    return max((_layer_backward(step, index) for index in sorted(candidates)), key=_total)
+def layers_backward(step: Step, present: Amounts, aside: Aside) -> Amounts:
+    """The layer at which backward through the layers is highest."""
+    made = [_highest_layer(step, present, aside, aside.layers)] if aside.layers else []
+    if aside.windows:
+        inside = _present(step, windowed=True)
+        made.insert(0, _highest_layer(step, inside, aside, aside.windows))
+    return max(made, key=_total)
 
 
-def _ends(order: tuple[int, ...], kind: int) -> tuple[int, int]:
-    """The first and the last layer of a kind."""
-    return order.index(kind), len(order) - 1 - order[::-1].index(kind)
+def _highest_layer(
+    step: Step, present: Amounts, aside: Aside, places: tuple[tuple[int, Amounts], ...]
+) -> Amounts:
+    held = present["layer_input"]
+    return present | {
+        "unpacked_weight": aside.unpacked,
+        "head_gradients": aside.head_gradients,
+        "kept_outputs": _outputs(step),
+    } | max((_layer_backward(step, index, known, held) for index, known in places), key=_total)  # fmt: skip
 
 
-def _layer_backward(step: Step, index: int) -> Amounts:
+def _layer_backward(step: Step, index: int, known: Amounts, held: int) -> Amounts:
+    """What depends on the layer; `held`: bytes of the embedding's output where a hook keeps it."""
     kind = step.first if index == 0 else step.plan.at(index)
     kept, casts = _below(step, index)
     back = kind.back
-    amounts = _present(step, index) | _gathered(step, "layers backward", index)
-    return amounts | {
+    return known | {
         "weight_casts": casts + back.casts,
         "kept_by_layers": kept,
-        "layer_input": kind.input + amounts["layer_input"],
+        "layer_input": kind.input + held,
         "layer_in_backward": back.kept,
         "backward_working": back.working,
-        "unpacked_weight": adapters.unpacked_bytes(step.tape.weights, step.run.base),
         "layer_gradients": back.weight_gradients,
-        "head_gradients": _head_gradients(step),
-        "gradients": step.gradients if step.accumulate else step.gradients_from(index + 1),
-        "kept_outputs": _outputs(step),
     }
 
 
-def embedding_tail(step: Step) -> Amounts:
+def embedding_tail(step: Step, aside: Aside) -> Amounts:
     """All layers are done; the embedding's dense gradient is made, and added to the head's when the two share weights."""
-    size, positions = _embedding_gradient(step)
-    amounts = step.static | {"kept_outputs": _outputs(step)}
+    size, positions = aside.embedding, aside.positions
     if step.sharing.kind == "fsdp2":
-        return max(_fsdp_tails(step, amounts, size, positions), key=_total)
+        tails = max(_fsdp_tails(step, aside), key=_total)
+        return step.static | {"kept_outputs": _outputs(step)} | tails
     done = step.gradients_from(0)
-    return amounts | {
+    return step.static | {
+        "kept_outputs": _outputs(step),
         "layer_input": step.first.input
         if step.tape.adapter
         else 0,  # the embedding's output, still held by its hook
         "gradients": step.gradients if step.accumulate else done,
-        "head_gradients": _head_gradients(step),
+        "head_gradients": aside.head_gradients,
         "embedding_gradient": size + (0 if step.accumulate else positions),
         "backward_working": _tail_working(step, size),
     }
@@ -104,12 +103,16 @@ def _tail_working(step: Step, size: int) -> int:
     return max(step.stream, size) if step.model.tied else step.stream
 
 
-def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tuple[Amounts, ...]:
+def _fsdp_tails(step: Step, aside: Aside) -> tuple[Amounts, ...]:
     """FSDP2: the first layer's gradients before their reduction, the embedding's, the root's as they are sent and received."""
     layers, lowest, width = step.model.layers, step.at(0), step.forward.weights
     above = step.at(1) if layers > 1 else lowest
     done = step.gradients if step.accumulate else step.gradients_from(0)
-    root = {"gathered_root": step.outside_elements * width, "head_gradients": _head_gradients(step)}
+    size, outside = aside.embedding, aside.outside
+    root = {
+        "gathered_root": step.outside_elements * width,
+        "head_gradients": aside.head_gradients,
+    }
     reduce = {"reduce_buffer": lowest.trainable * step.sharing.reduce}
     before = {
         "gradients": done if step.accumulate else done - lowest.gradients,
@@ -119,10 +122,9 @@ def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tupl
     }
     embedding = {
         "gradients": done,
-        "embedding_gradient": size + positions,
+        "embedding_gradient": size + aside.positions,
         "backward_working": _tail_working(step, size),
     }
-    outside = sum(weight.elements for weight in step.outside if weight.trainable)
     sent = outside * step.sharing.reduce
     before_copy = {"gradients": done, "head_gradients": outside * width, "reduce_buffer": sent}
     received = {
@@ -131,10 +133,7 @@ def _fsdp_tails(step: Step, amounts: Amounts, size: int, positions: int) -> tupl
         "reduce_buffer": sent + sent // step.sharing.ranks,
     }
     waiting = {"reduce_buffer": above.trainable * step.sharing.reduce} if layers > 1 else {}
-    start = amounts | root | waiting | before
-    return (
-        start, amounts | root | reduce | embedding, amounts | before_copy, amounts | received,
-    )  # fmt: skip
+    return root | waiting | before, root | reduce | embedding, before_copy, received
 
 
 def optimizer_step(step: Step) -> Amounts:
@@ -143,10 +142,17 @@ def optimizer_step(step: Step) -> Amounts:
     return amounts | {"gradients": step.gradients, "step_temporary": step.temporary}
 
 
-def phases(step: Step) -> dict[str, Amounts]:
-    """Every phase of the step, in order of time."""
-    makers = (forward_end, loss_backward, layers_backward, embedding_tail, optimizer_step)
-    return {name: make(step) for name, make in zip(PHASES, makers, strict=True)}
+def phases(step: Step, aside: Aside | None = None) -> dict[str, Amounts]:
+    """Every phase of the step, in order of time; `aside` where another size of the step has it already."""
+    aside, present = aside or aside_of(step), _present(step)
+    made = (
+        forward_end(step, present, aside),
+        loss_backward(step, present, aside),
+        layers_backward(step, present, aside),
+        embedding_tail(step, aside),
+        optimizer_step(step),
+    )
+    return dict(zip(PHASES, made, strict=True))
 
 
 # What the phases share
@@ -156,17 +162,16 @@ def _total(amounts: Amounts) -> int:
     return sum(amounts.values())
 
 
-def _present(step: Step, index: int | None = None) -> Amounts:
+def _present(step: Step, windowed: bool = False) -> Amounts:
     """What is there from the forward to the end of backward through the layers, beside the layers themselves.
 
-    `index`: the layer at which backward is; tables and masks of layers without a window end with the first of these.
+    `windowed`: backward is past the first layer without a window, with which the tables and masks of such layers end.
     With adapters and checkpointing the embedding's output is held by its hook; learned positions are added to it in a new tensor.
     """
     run, model, width = step.run, step.model, step.forward.weights
     family = ARCHITECTURES[model.arch]
     learned = family.learned_positions
     checkpointed = run.checkpointing != "none"
-    windowed = index is not None and index < family.sees_all
     masks = (
         family.embedding_dropout and model.dropout > 0 and (checkpointed or not step.tape.adapter)
     )
@@ -223,66 +228,3 @@ def _below(step: Step, index: int) -> tuple[int, int]:
 def _outputs(step: Step) -> int:
     """Logits that the training loop still refers to during backward."""
     return step.head.outputs if step.run.keep_outputs else 0
-
-
-def _head_gradients(step: Step) -> int:
-    """Gradients of the head and the final norm that wait while the layers' backward runs.
-
-    A tied head's gradient waits for the embedding's even when gradients are accumulated. FSDP2 reduces these last; DeepSpeed
-    divides them at once.
-    """
-    width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
-    embedding = step.outside[0]
-    tied = embedding.elements * width if step.model.tied and embedding.trainable else 0
-    if step.accumulate and step.sharing.kind != "fsdp2":
-        return tied
-    ranks = 1 if step.sharing.kind == "fsdp2" else step.sharing.shards_gradients
-    rest = sum(
-        parallel.share(w, ranks)
-        for w in step.outside
-        if w.trainable and w.name not in ("embed_tokens", "positions")
-    )
-    return tied + rest * width
-
-
-def _embedding_gradient(step: Step) -> tuple[int, int]:
-    """Bytes of the dense gradients of the embedding and of learned positions."""
-    width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
-    sizes = [
-        w.elements * width
-        for w in step.outside
-        if w.trainable and w.name in ("embed_tokens", "positions")
-    ]
-    return (sizes[0] if sizes else 0), sum(sizes[1:])
-
-
-def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
-    """Whole weights that a sharded run gathers for a moment, and gradients on their way to their shards.
-
-    `index`: the layer in backward; the last one where there is none.
-    """
-    sharing, width, layers = step.sharing, step.forward.weights, step.model.layers
-    if sharing.kind == "deepspeed" and sharing.stage == 3:
-        whole = step.layers_elements + step.outside_elements
-        return {"gathered_layers": width * min(whole, parallel.GATHERED_BY_DEEPSPEED)}
-    if sharing.kind != "fsdp2":
-        return {}
-    layer = width * step.at(index).elements
-    amounts = {"gathered_root": width * step.outside_elements}
-    if phase == "layers backward":
-        below = width * sum(
-            kind.elements * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
-        )
-        ahead = width * step.at(index - 1).elements if sharing.reshard and index else 0
-        above = step.at(index + 1).trainable if index < layers - 1 else 0
-        return amounts | {
-            "gathered_layers": layer if sharing.reshard else below,
-            "prefetched_layer": ahead,
-            "reduce_buffer": above * sharing.reduce,
-        }
-    if sharing.reshard:
-        return amounts | {"prefetched_layer": layer}
-    return amounts | {
-        "gathered_layers": width * step.layers_elements,
-        "prefetched_layer": layer if phase == "forward end" else 0,
-    }

@@ -217,10 +217,14 @@ class Run(NamedTuple):
         }
 
     def but(self, **changes: Any) -> "Run":
-        """The same run with other values for some keys."""
-        return self._replace(**changes)
+        """The same run with other values for some keys; faster than `_replace`, which asks for each of the fields."""
+        values = list(self)
+        for name, value in changes.items():
+            values[_PLACES[name]] = value
+        return Run._make(values)
 
 
+_PLACES = {name: place for place, name in enumerate(Run._fields)}
 assert Run._fields == tuple(KEYS), "Run and KEYS must list the same keys"
 
 

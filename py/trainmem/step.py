@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trainmem import adapters, checkpointing, loss, parallel
-from trainmem.architectures import ARCHITECTURES, Kinds, Model, kinds, outside_weights
+from trainmem.architectures import ARCHITECTURES, Model, kinds, outside_weights
 from trainmem.optimizers import OPTIMIZERS, Counted
 from trainmem.precision import Precision
 from trainmem.run import Run, model_of
@@ -73,7 +73,7 @@ class Step(NamedTuple):
     layer_trainable: int
     outside_elements: int
     temporary: int = 0
-    asked: Asked | None = None
+    asked: tuple[Asked, ...] = ()
     kinds: tuple[Layer, ...] = ()
     order: tuple[int, ...] = ()
 
@@ -83,7 +83,9 @@ class Step(NamedTuple):
 
     def counts(self, begin: int = 0) -> list[tuple[Layer, int]]:
         """Each kind, and how many layers of it there are from `begin` on."""
-        order = self.order[begin:] if begin else self.order
+        if len(self.kinds) == 1:
+            return [(self.kinds[0], len(self.order) - begin)]
+        order = self.order[begin:]
         return [(kind, order.count(place)) for place, kind in enumerate(self.kinds)]
 
     @property
@@ -144,9 +146,13 @@ def walk(
     )
     accumulate = run.grad_accum > 1 or run.gradients == "kept"
     in_replay = accumulate and shared.shards_gradients == 1
-    asked = Asked(model, seen, run.seq, run.attention, run.checkpointing, adapter, in_replay)
+    walked = seen._replace(moments=0, master=0, label="")  # no layer depends on these
     there = kinds(model, run.seq)
-    tapes, plan, first, head, tokens = _sized(asked, run, there, layer_walk, head_walk)
+    asked = tuple(
+        Asked(one, walked, run.seq, run.attention, run.checkpointing, adapter, in_replay)
+        for one in there.models
+    )
+    tapes, plan, first, head, tokens = _sized(model, asked, there.order, run, layer_walk, head_walk)
     layers = tuple(_weighed(tape, stored, shared, adapter is None) for tape in tapes)
     outside = tuple(outside_weights(model, stored.weights, adapter is None))
     counted = _counted(model, layers, there.order, outside)
@@ -170,9 +176,9 @@ def resized(
     head_walk: loss.Projection,
 ) -> Step:
     """The step of a run that differs from this one's in its micro-batch alone."""
-    assert step.asked
-    there = kinds(step.model, run.seq)
-    _, plan, first, head, tokens = _sized(step.asked, run, there, layer_walk, head_walk)
+    _, plan, first, head, tokens = _sized(
+        step.model, step.asked, step.order, run, layer_walk, head_walk
+    )
     static = step.static | {"inputs": 16 * tokens}
     stream = tokens * step.model.hidden * step.forward.weights
     return step._replace(
@@ -181,9 +187,10 @@ def resized(
 
 
 def _sized(
-    asked: Asked,
+    model: Model,
+    asked: tuple[Asked, ...],
+    order: tuple[int, ...],
     run: Run,
-    there: Kinds,
     layer_walk: Callable[[Asked, int], Walked],
     head_walk: loss.Projection,
 ) -> tuple[
@@ -194,17 +201,16 @@ def _sized(
     int,
 ]:
     """What grows with the micro-batch: the layers, the first one, the head, and the number of tokens."""
-    walks = [layer_walk(asked._replace(model=model), run.micro_batch) for model in there.models]
-    plan = checkpointing.mixed(tuple(plan for _, plan in walks), there.order)
-    first = plan.at(0)
+    walks = [layer_walk(one, run.micro_batch) for one in asked]
+    plan = checkpointing.mixed(tuple(plan for _, plan in walks), order)
+    first, lowest = plan.at(0), asked[order[0]]
     if (
-        asked.adapter and run.checkpointing == "none"
+        lowest.adapter and run.checkpointing == "none"
     ):  # the embedding is frozen: nothing before the first adapter needs a gradient
-        one = asked._replace(model=there.models[there.order[0]], reached=False)
-        first = layer_walk(one, run.micro_batch)[1].plain
-    tokens, trains = run.micro_batch * run.seq, asked.adapter is None
+        first = layer_walk(lowest._replace(reached=False), run.micro_batch)[1].plain
+    tokens, trains = run.micro_batch * run.seq, lowest.adapter is None
     head = loss.head(
-        asked.model, asked.precision, tokens, run.loss, trains, asked.accumulate, head_walk
+        model, lowest.precision, tokens, run.loss, trains, lowest.accumulate, head_walk
     )
     return [tape for tape, _ in walks], plan, first, head, tokens
 
@@ -212,12 +218,18 @@ def _sized(
 def _weighed(tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bool) -> Layer:
     """The weights of a walked layer, in the format in which they are stored."""
     weights = tuple(
-        weight._replace(width=stored.weights) if weight.trainable and trains else weight
-        for weight in tape.weights
+        _stored(weight, stored.weights) if trains else weight for weight in tape.weights
     )
     trainable = sum(weight.elements for weight in weights if weight.trainable)
     gradients = _gradient_bytes(weights, shared)
     return Layer(weights, _elements(weights), trainable, gradients, tape.cast_bytes())
+
+
+def _stored(weight: Weight, width: int) -> Weight:
+    """A weight of a layer as it is stored, which may be another format than its walk sees."""
+    if weight.width == width or not weight.trainable:
+        return weight
+    return Weight(weight.name, weight.rows, weight.columns, width, True, weight.matmul)
 
 
 def _elements(weights: tuple[Weight, ...]) -> int:
@@ -299,7 +311,8 @@ def local_states(
         if weight.trainable:
             rows = -(-weight.rows // ranks)
             width = precision.moments if precision.master else weight.width
-            mine.append((weight._replace(rows=rows, width=width), copies))
+            share = Weight(weight.name, rows, weight.columns, width, True, weight.matmul)
+            mine.append((share, copies))
     return mine
 
 

@@ -1,0 +1,129 @@
+"""What the phases need of weights and layers, whatever the micro-batch: computed once where many sizes of one step are asked for."""
+
+from typing import NamedTuple
+
+from trainmem import adapters, parallel
+from trainmem.architectures import ARCHITECTURES
+from trainmem.step import Amounts, Step
+
+
+class Aside(NamedTuple):
+    """What the phases need of weights and layers, whatever the micro-batch, in bytes; `outside` counts trainable parameters.
+
+    `forward`, `loss`: whole weights gathered in these phases. `layers`: where backward may be highest, each layer's number with its
+    gathered weights and the gradients that are finished by then; `windows`: the same for layers before the first without a window.
+    """
+
+    head_gradients: int
+    embedding: int
+    positions: int
+    outside: int
+    unpacked: int
+    forward: Amounts
+    loss: Amounts
+    windows: tuple[tuple[int, Amounts], ...]
+    layers: tuple[tuple[int, Amounts], ...]
+
+
+def aside_of(step: Step) -> Aside:
+    """The same for every size of a step."""
+    sees_all = ARCHITECTURES[step.model.arch].sees_all
+    places = [
+        (index, _gathered(step, "layers backward", index) | {"gradients": _finished(step, index)})
+        for index in _candidates(step)
+    ]
+    return Aside(
+        _head_gradients(step),
+        *_embedding_gradient(step),
+        sum(weight.elements for weight in step.outside if weight.trainable),
+        adapters.unpacked_bytes(step.tape.weights, step.run.base),
+        _gathered(step, "forward end"),
+        _gathered(step, "loss backward"),
+        tuple(place for place in places if place[0] < sees_all),
+        tuple(place for place in places if place[0] >= sees_all),
+    )
+
+
+def _candidates(step: Step) -> list[int]:
+    """The layers at which backward through the layers may be highest: the ends of each kind, and those beside them."""
+    last, order = step.model.layers - 1, step.order
+    ends = {0, min(last, ARCHITECTURES[step.model.arch].sees_all), last}
+    if len(step.kinds) > 1:
+        ends |= {place for kind in set(order) for place in _ends(order, kind)}
+    near = max(1, step.plan.period)
+    return sorted(
+        {place for end in ends for place in range(max(0, end - near), min(last, end + near) + 1)}
+    )
+
+
+def _ends(order: tuple[int, ...], kind: int) -> tuple[int, int]:
+    """The first and the last layer of a kind."""
+    return order.index(kind), len(order) - 1 - order[::-1].index(kind)
+
+
+def _finished(step: Step, index: int) -> int:
+    """Bytes of the gradients that exist while backward is at a layer."""
+    return step.gradients if step.accumulate else step.gradients_from(index + 1)
+
+
+def _head_gradients(step: Step) -> int:
+    """Gradients of the head and the final norm that wait while the layers' backward runs.
+
+    A tied head's gradient waits for the embedding's even when gradients are accumulated. FSDP2 reduces these last; DeepSpeed
+    divides them at once.
+    """
+    width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
+    embedding = step.outside[0]
+    tied = embedding.elements * width if step.model.tied and embedding.trainable else 0
+    if step.accumulate and step.sharing.kind != "fsdp2":
+        return tied
+    ranks = 1 if step.sharing.kind == "fsdp2" else step.sharing.shards_gradients
+    rest = sum(
+        parallel.share(w, ranks)
+        for w in step.outside
+        if w.trainable and w.name not in ("embed_tokens", "positions")
+    )
+    return tied + rest * width
+
+
+def _embedding_gradient(step: Step) -> tuple[int, int]:
+    """Bytes of the dense gradients of the embedding and of learned positions."""
+    width = step.forward.weights if step.sharing.kind == "fsdp2" else step.precision.gradients
+    sizes = [
+        w.elements * width
+        for w in step.outside
+        if w.trainable and w.name in ("embed_tokens", "positions")
+    ]
+    return (sizes[0] if sizes else 0), sum(sizes[1:])
+
+
+def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
+    """Whole weights that a sharded run gathers for a moment, and gradients on their way to their shards.
+
+    `index`: the layer in backward; the last one where there is none.
+    """
+    sharing, width, layers = step.sharing, step.forward.weights, step.model.layers
+    if sharing.kind == "deepspeed" and sharing.stage == 3:
+        whole = step.layers_elements + step.outside_elements
+        return {"gathered_layers": width * min(whole, parallel.GATHERED_BY_DEEPSPEED)}
+    if sharing.kind != "fsdp2":
+        return {}
+    layer = width * step.at(index).elements
+    amounts = {"gathered_root": width * step.outside_elements}
+    if phase == "layers backward":
+        below = width * sum(
+            kind.elements * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
+        )
+        ahead = width * step.at(index - 1).elements if sharing.reshard and index else 0
+        above = step.at(index + 1).trainable if index < layers - 1 else 0
+        return amounts | {
+            "gathered_layers": layer if sharing.reshard else below,
+            "prefetched_layer": ahead,
+            "reduce_buffer": above * sharing.reduce,
+        }
+    if sharing.reshard:
+        return amounts | {"prefetched_layer": layer}
+    return amounts | {
+        "gathered_layers": width * step.layers_elements,
+        "prefetched_layer": layer if phase == "forward end" else 0,
+    }
