@@ -8,13 +8,15 @@ that has to be rounded), each size is walked. A search asks for thousands of siz
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from trainmem import megatron
 from trainmem.architectures import Model
 from trainmem.backward import Replayed
 from trainmem.checkpointing import Plan, Stored
 from trainmem.loss import Head, projection
 from trainmem.precision import Precision
+from trainmem.run import Run
 from trainmem.step import Asked, Walked, walk_layer
 
 FAR = 4099  # sequences, or tokens, of the walk that checks the lines: a prime beyond any rounding
@@ -80,6 +82,8 @@ class Sizes(Generic[Whole]):
 
 # Layers
 
+AnyWalked = TypeVar("AnyWalked", bound=tuple[Any, Plan])
+
 
 def _stored(one: Stored, two: Stored) -> Callable[[int], Stored]:
     kept, casts, given = (
@@ -96,7 +100,7 @@ def _stored(one: Stored, two: Stored) -> Callable[[int], Stored]:
     )
 
 
-def layers(walk: Callable[[int, bool], Walked]) -> tuple[Walked, Sizes[Plan]]:
+def layers(walk: Callable[[int, bool], AnyWalked]) -> tuple[AnyWalked, Sizes[Plan]]:
     """A walk at one sequence, and the plan at any number; `walk` takes that number, and whether to trace."""
     first, (_, two) = walk(1, True), walk(2, True)
     one = first[1]
@@ -120,6 +124,27 @@ def layer(asked: Asked, sequences: int) -> Walked:
     """What `step.walk_layer` returns, remembered; the tape is that of one sequence."""
     first, sizes = _layers(asked)
     return first[0], sizes.at(sequences)
+
+
+def megatron_layers(run: Run) -> Callable[[Run, bool], megatron.Walked]:
+    """What `megatron.walk_layer` returns for a run and others that differ from it in their micro-batch alone, remembered."""
+    alone = run.but(
+        micro_batch=1, grad_accum=1, gpus=run.tp * run.cp, pp=1, vpp=1, zero="0", optimizer="adamw",
+        gpu="", usable=None, headroom=0.0, workspace=None,
+    )  # fmt: skip
+
+    def walked(other: Run, experts: bool) -> megatron.Walked:
+        first, sizes_ = _megatron(alone, experts)
+        return first[0], sizes_.at(other.micro_batch)
+
+    return walked
+
+
+@lru_cache(maxsize=512)
+def _megatron(run: Run, experts: bool) -> tuple[megatron.Walked, Sizes[Plan]]:
+    return layers(
+        lambda size, traced: megatron.walk_layer(run.but(micro_batch=size), experts, traced)
+    )
 
 
 # The head

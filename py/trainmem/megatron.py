@@ -7,6 +7,9 @@ group, context parallelism included. Forms: read in the sources of Megatron-LM a
 against the peak memory that Megatron's own functional tests record.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from trainmem import checkpointing, loss, parallel
 from trainmem.architectures import ARCHITECTURES, Model, outside_weights
 from trainmem.ledger import PHASES
@@ -47,44 +50,73 @@ def in_flight(run: Run, layout: Layout, stage: int, layers: int) -> int:
     return chunk * min(chunks, layout.virtual * batches)
 
 
-def walk(run: Run, stage: int) -> Step:
-    """One pipeline stage of a run, walked and weighed."""
-    model, layout = model_of(run), layout_of(run)
+Walked = tuple[MegatronTape, checkpointing.Plan]
+
+
+def walk_layer(run: Run, experts: bool, traced: bool = False) -> Walked:
+    """One kind of layer, walked: with experts or without."""
+    layout = layout_of(run)
+    tape = MegatronTape(_precision(run), _tokens(run, layout), run, layout)
+    tape.traced = traced
+    model = model_of(run)
+    x = tape.stream(model.hidden)
+    output = layer(tape, model, x, experts)
+    return tape, checkpointing.plan(run.checkpointing, tape, x, output, accumulate=True)
+
+
+def _precision(run: Run) -> Precision:
     stored = PRECISIONS[run.precision]
     if stored.autocast or run.precision == "bf16-master":
-        stored = Precision(2, 2, 4, 4, 4, False, stored.label)
-    tokens = run.micro_batch * run.seq // layout.context
+        return Precision(2, 2, 4, 4, 4, False, stored.label)
+    return stored
+
+
+def _tokens(run: Run, layout: Layout) -> int:
+    return run.micro_batch * run.seq // layout.context
+
+
+def walk(run: Run, stage: int, layer_walk: Callable[[Run, bool], Walked] = walk_layer) -> Step:
+    """One pipeline stage of a run, walked and weighed. A search hands in a walk that remembers what it has walked."""
+    model, layout, stored = model_of(run), layout_of(run), _precision(run)
     dense, layers = dense_on(model, layout, stage), layers_on(model, layout, stage)
-    tape, stored_layer = _kind(run, model, layout, stored, tokens, experts=layers > dense)
-    first, first_stored = tape, stored_layer
-    if 0 < dense < layers:
-        first, first_stored = _kind(run, model, layout, stored, tokens, experts=False)
+    tape, plan = layer_walk(run, layers > dense)
+    first, first_plan = layer_walk(run, False) if 0 < dense < layers else (tape, plan)
     outside = tuple(_outside(run, model, layout, stage))
-    counted: list[Counted] = [
-        (w._replace(width=stored.weights), layers - dense) for w in tape.weights
-    ]
-    counted += [(w._replace(width=stored.weights), dense) for w in first.weights]
+    width = stored.weights
+    counted: list[Counted] = [(w.cut(w.rows, width), layers - dense) for w in tape.weights]
+    counted += [(w.cut(w.rows, width), dense) for w in first.weights if dense]
     counted += [(w, 1) for w in outside]
     shared = parallel.Sharing("megatron", min(int(run.zero), 1), layout.data, 4, False, run.bucket)
     local = model._replace(layers=layers, vocab=_vocabulary(model, layout) // layout.tensor)
     static = _static(run, stored, shared, layout, counted)
     elements, one = sum(n * w.elements for w, n in counted), sum(w.elements for w in tape.weights)
-    plan = checkpointing.Plan(stored_layer, stored_layer, 0)
+    tokens = _tokens(run, layout)
     return Step(
-        run, local, stored, stored, shared, tokens, True, plan, first_stored, _head(run, local, layout, tokens, stage), tape,
-        tape.stream(model.hidden).bytes, tuple(tape.weights), outside, static, elements * stored.gradients,
+        run, local, stored, stored, shared, tokens, True, plan, first_plan.plain, _head(run, local, layout, tokens, stage), tape,
+        2 * (tokens * model.hidden // layout.whole), tuple(tape.weights), outside, static, elements * stored.gradients,
         one * stored.gradients, one, one, sum(w.elements for w in outside),
     )  # fmt: skip
 
 
-def _kind(
-    run: Run, model: Model, layout: Layout, precision: Precision, tokens: int, *, experts: bool
-) -> tuple[MegatronTape, checkpointing.Stored]:
-    """One kind of layer, walked: with experts or without."""
-    tape = MegatronTape(precision, tokens, run, layout)
-    x = tape.stream(model.hidden)
-    output = layer(tape, model, x, experts)
-    return tape, checkpointing.plan(run.checkpointing, tape, x, output, accumulate=True).plain
+def resized(step: Step, run: Run, stage: int, layer_walk: Callable[[Run, bool], Walked]) -> Step:
+    """The stage of a run that differs from this one's in its micro-batch alone."""
+    layout = layout_of(run)
+    dense, tokens = dense_on(model_of(run), layout, stage), _tokens(run, layout)
+    _, plan = layer_walk(run, step.model.layers > dense)
+    first = layer_walk(run, False)[1].plain if 0 < dense < step.model.layers else plan.plain
+    head = _head(run, step.model, layout, tokens, stage)
+    stream = 2 * (tokens * step.model.hidden // layout.whole)
+    return step._replace(run=run, tokens=tokens, plan=plan, first=first, head=head, stream=stream)
+
+
+def telling_stages(run: Run) -> list[int]:
+    """The stages among which the fullest is: of middle stages with the same layers, the first has the most in flight."""
+    model, layout = model_of(run), layout_of(run)
+    seen = {
+        (layers_on(model, layout, stage), dense_on(model, layout, stage)): stage
+        for stage in range(run.pp - 2, 0, -1)
+    }
+    return sorted({0, *seen.values(), run.pp - 1})
 
 
 def dense_on(model: Model, layout: Layout, stage: int) -> int:
@@ -133,7 +165,7 @@ def _static(
     for weight, copies in counted:
         ranks = layout.expert_data if weight.name.startswith("experts") else layout.data
         rows = -(-weight.rows // (ranks if shared.stage else 1))
-        mine.append((weight._replace(rows=rows, width=precision.moments), copies))
+        mine.append((weight.cut(rows, precision.moments), copies))
     amounts: Amounts = {"weights": elements * precision.weights, "base_weights": 0}
     states = OPTIMIZERS[run.optimizer].states
     amounts |= {key: sum(n * size(w, w.width) for w, n in mine) for key, size in states.items()}
@@ -160,16 +192,35 @@ def parameters(run: Run) -> int:
     return step.static["weights"] // step.precision.weights - padding
 
 
-def phases(step: Step, stage: int) -> dict[str, Amounts]:
+class Aside(NamedTuple):
+    """What the phases of a stage need, whatever the micro-batch; `products` and `largest` are bytes of products' gradients."""
+
+    layout: Layout
+    dense: int
+    products: int
+    largest: int
+
+
+def aside_of(step: Step, stage: int) -> Aside:
+    """The same for every size of a stage."""
+    layout, model = layout_of(step.run), step.model
+    weights = [w for w in (*step.layer, *step.outside) if w.columns and w.name != "embed_tokens"]
+    shapes = {(w.rows, w.columns): _one_product(w, model, layout) for w in weights}
+    largest = max((_one_product(w, model, layout) for w in step.layer), default=0)
+    dense = dense_on(model_of(step.run), layout, stage)
+    return Aside(layout, dense, 2 * sum(shapes.values()), 2 * largest)
+
+
+def phases(step: Step, stage: int, aside: Aside | None = None) -> dict[str, Amounts]:
     """The phases of one stage: the loss, a layer's backward, the embedding's gradient, the step."""
-    run, layout = step.run, layout_of(step.run)
-    layers, dense = step.model.layers, dense_on(model_of(run), layout, stage)
+    aside = aside or aside_of(step, stage)
+    run, layout, layers, dense = step.run, aside.layout, step.model.layers, aside.dense
     each = (layers - dense) * step.plan.plain.bytes + dense * step.first.bytes
     kept = in_flight(run, layout, stage, layers) * each // max(1, layers)
     present = (
         step.static
         | {"gradients": step.gradients, "inputs": 28 * step.tokens}
-        | _buffers(step, layout, stage)
+        | _buffers(step, aside, stage)
     )
     full = present | {
         "kept_by_layers": kept,
@@ -181,8 +232,7 @@ def phases(step: Step, stage: int) -> dict[str, Amounts]:
         "kept_by_layers": kept - (0 if step.plan.plain.input else step.plan.plain.bytes),
         "layer_in_backward": back.kept,
         "backward_working": back.working,
-        "layer_gradients": 2
-        * max((_one_product(w, step.model, layout) for w in step.layer), default=0),
+        "layer_gradients": aside.largest,
     }
     tail = {"embedding_gradient": 2 * step.outside[0].elements if stage == 0 else 0}
     made = (
@@ -201,20 +251,18 @@ def _one_product(weight: Weight, model: Model, layout: Layout) -> int:
     return weight.elements // local if weight.name.startswith("experts") else weight.elements
 
 
-def _buffers(step: Step, layout: Layout, stage: int) -> Amounts:
+def _buffers(step: Step, aside: Aside, stage: int) -> Amounts:
     """What Megatron holds beside the layers while micro-batches run."""
-    run, model, tokens = step.run, step.model, step.tokens
+    run, model, tokens, layout = step.run, step.model, step.tokens, aside.layout
     stream = 2 * tokens * model.hidden
     gathered = stream if layout.sequence else 0
     if model.experts and run.dispatcher == "allgather":
         gathered = max(gathered, stream * layout.expert * layout.expert_tensor // layout.tensor)
-    weights = [w for w in (*step.layer, *step.outside) if w.columns and w.name != "embed_tokens"]
-    shapes = {(w.rows, w.columns): _one_product(w, model, layout) for w in weights}
     dropout = model.dropout and stage == 0
     return {
         "gather_buffer": gathered,
         "pipeline_buffers": 3 * stream // layout.whole if layout.pipeline > 1 else 0,
         "embedding_dropout": tokens * model.hidden // layout.whole if dropout else 0,
         "attention_mask": run.mask * run.micro_batch * run.seq * run.seq // layout.context,
-        "dummy_gradients": 0 if not run.gradient_fusion else 2 * sum(shapes.values()),
+        "dummy_gradients": aside.products if run.gradient_fusion else 0,
     }

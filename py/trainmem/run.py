@@ -4,6 +4,7 @@ The form, the command line's help, the link reference and the JSON schema all co
 """
 
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from trainmem import catalog
@@ -225,12 +226,13 @@ class Run(NamedTuple):
 
 
 _PLACES = {name: place for place, name in enumerate(Run._fields)}
+_dimensions = itemgetter(*(_PLACES[name] for name in DIMENSIONS))
 assert Run._fields == tuple(KEYS), "Run and KEYS must list the same keys"
 
 
 def model_of(run: Run) -> Model:
     """The model that a run trains: its preset, with the dimensions that the run names in place of the preset's."""
-    return _model(run.model, tuple(getattr(run, name) for name in DIMENSIONS))
+    return _model(run.model, _dimensions(run))
 
 
 @lru_cache(maxsize=256)

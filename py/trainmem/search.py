@@ -106,7 +106,8 @@ Sizing = Callable[[Run], tuple[Step, dict[str, Amounts]]]
 def weigh(run: Run) -> list[Sizing]:
     """The stages that can be the fullest, each walked and weighed."""
     if run.framework == "megatron":
-        return [_megatron_stage(stage) for stage in range(run.pp)]
+        walk_layer = lines.megatron_layers(run)
+        return [_megatron_stage(run, stage, walk_layer) for stage in megatron.telling_stages(run)]
     weighed = _light(walk(run, lines.layer, lines.head))
     aside = aside_of(weighed)
 
@@ -117,10 +118,15 @@ def weigh(run: Run) -> list[Sizing]:
     return [size]
 
 
-def _megatron_stage(stage: int) -> Sizing:
+def _megatron_stage(
+    run: Run, stage: int, walk_layer: Callable[[Run, bool], megatron.Walked]
+) -> Sizing:
+    weighed = _light(megatron.walk(run, stage, walk_layer))
+    aside = megatron.aside_of(weighed, stage)
+
     def size(other: Run) -> tuple[Step, dict[str, Amounts]]:
-        step = megatron.walk(other, stage)
-        return step, megatron.phases(step, stage)
+        step = megatron.resized(weighed, other, stage, walk_layer)
+        return step, megatron.phases(step, stage, aside)
 
     return size
 

@@ -218,18 +218,12 @@ def _sized(
 def _weighed(tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bool) -> Layer:
     """The weights of a walked layer, in the format in which they are stored."""
     weights = tuple(
-        _stored(weight, stored.weights) if trains else weight for weight in tape.weights
+        weight.cut(weight.rows, stored.weights) if weight.trainable and trains else weight
+        for weight in tape.weights
     )
     trainable = sum(weight.elements for weight in weights if weight.trainable)
     gradients = _gradient_bytes(weights, shared)
     return Layer(weights, _elements(weights), trainable, gradients, tape.cast_bytes())
-
-
-def _stored(weight: Weight, width: int) -> Weight:
-    """A weight of a layer as it is stored, which may be another format than its walk sees."""
-    if weight.width == width or not weight.trainable:
-        return weight
-    return Weight(weight.name, weight.rows, weight.columns, width, True, weight.matmul)
 
 
 def _elements(weights: tuple[Weight, ...]) -> int:
@@ -311,8 +305,7 @@ def local_states(
         if weight.trainable:
             rows = -(-weight.rows // ranks)
             width = precision.moments if precision.master else weight.width
-            share = Weight(weight.name, rows, weight.columns, width, True, weight.matmul)
-            mine.append((share, copies))
+            mine.append((weight.cut(rows, width), copies))
     return mine
 
 

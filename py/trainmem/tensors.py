@@ -41,6 +41,12 @@ class Weight(NamedTuple):
         """Number of parameters."""
         return self.rows * (self.columns or 1)
 
+    def cut(self, rows: int, width: int) -> "Weight":
+        """So many rows of it, in a format of `width` bytes."""
+        if rows == self.rows and width == self.width:
+            return self
+        return Weight(self.name, rows, self.columns, width, self.trainable, self.matmul)
+
 
 class Operation(NamedTuple):
     """One node of the backward graph.
