@@ -108,13 +108,13 @@ def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
         return {"gathered_layers": width * min(whole, parallel.GATHERED_BY_DEEPSPEED)}
     if sharing.kind != "fsdp2":
         return {}
-    layer = width * step.at(index).elements
+    layer = step.at(index).gathered
     amounts = {"gathered_root": width * step.outside_elements}
     if phase == "layers backward":
-        below = width * sum(
-            kind.elements * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
+        below = sum(
+            kind.gathered * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
         )
-        ahead = width * step.at(index - 1).elements if sharing.reshard and index else 0
+        ahead = step.at(index - 1).gathered if sharing.reshard and index else 0
         above = step.at(index + 1).trainable if index < layers - 1 else 0
         return amounts | {
             "gathered_layers": layer if sharing.reshard else below,
@@ -124,6 +124,6 @@ def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
     if sharing.reshard:
         return amounts | {"prefetched_layer": layer}
     return amounts | {
-        "gathered_layers": width * step.layers_elements,
+        "gathered_layers": sum(kind.gathered * count for kind, count in step.counts()),
         "prefetched_layer": layer if phase == "forward end" else 0,
     }

@@ -116,7 +116,7 @@ def _fsdp_tails(step: Step, aside: Aside) -> tuple[Amounts, ...]:
     reduce = {"reduce_buffer": lowest.trainable * step.sharing.reduce}
     before = {
         "gradients": done if step.accumulate else done - lowest.gradients,
-        "gathered_layers": lowest.elements * width,
+        "gathered_layers": lowest.gathered,
         "layer_gradients": lowest.trainable * width,
         "backward_working": step.stream,
     }

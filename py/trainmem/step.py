@@ -36,7 +36,8 @@ class Asked(NamedTuple):
 class Layer(NamedTuple):
     """One kind of layer: its weights as they are stored, and what they are on one GPU.
 
-    elements, trainable: parameters; gradients: bytes of the finished ones; cached: bytes of the copies that autocast makes.
+    elements, trainable: parameters; gradients: bytes of the finished ones; cached: bytes of the copies that autocast makes;
+    gathered: bytes of the whole layer where it is gathered from shards (packed weights travel packed).
     """
 
     weights: tuple[Weight, ...]
@@ -44,6 +45,7 @@ class Layer(NamedTuple):
     trainable: int
     gradients: int
     cached: int
+    gathered: int
 
 
 class Step(NamedTuple):
@@ -153,7 +155,7 @@ def walk(
         for one in there.models
     )
     tapes, plan, first, head, tokens = _sized(model, asked, there.order, run, layer_walk, head_walk)
-    layers = tuple(_weighed(tape, stored, shared, adapter is None) for tape in tapes)
+    layers = tuple(_weighed(tape, stored, shared, adapter is None, run.base) for tape in tapes)
     outside = tuple(outside_weights(model, stored.weights, adapter is None))
     counted = _counted(model, layers, there.order, outside)
     mine = local_states(stored, shared, counted)
@@ -215,7 +217,9 @@ def _sized(
     return [tape for tape, _ in walks], plan, first, head, tokens
 
 
-def _weighed(tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bool) -> Layer:
+def _weighed(
+    tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bool, base: str
+) -> Layer:
     """The weights of a walked layer, in the format in which they are stored."""
     weights = tuple(
         weight.cut(weight.rows, stored.weights) if weight.trainable and trains else weight
@@ -223,7 +227,14 @@ def _weighed(tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bo
     )
     trainable = sum(weight.elements for weight in weights if weight.trainable)
     gradients = _gradient_bytes(weights, shared)
-    return Layer(weights, _elements(weights), trainable, gradients, tape.cast_bytes())
+    width = tape.precision.weights
+    gathered = sum(
+        weight.elements * width
+        if weight.trainable
+        else adapters.frozen_bytes(weight._replace(width=width), weight.elements, base)
+        for weight in weights
+    )
+    return Layer(weights, _elements(weights), trainable, gradients, tape.cast_bytes(), gathered)
 
 
 def _elements(weights: tuple[Weight, ...]) -> int:

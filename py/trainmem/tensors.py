@@ -76,4 +76,5 @@ class Adapter(NamedTuple):
 
     def covers(self, name: str) -> bool:
         """Whether the linear of this name carries an adapter."""
-        return name in self.targets or "all-linear" in self.targets
+        short = name.rpartition(".")[2]  # as PEFT: the end of a module's path is enough
+        return name in self.targets or short in self.targets or "all-linear" in self.targets
