@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """The project's commands: `python3 dev.py VERB`, on a machine with Python 3.11 or newer.
 
-Each verb first sets up what it needs, in this folder only: a virtual environment (.venv),
-locked Python and npm packages, Node where the machine has none, a Chromium for the tests.
-What is up to date is not done again.
+Each verb first sets up what it needs, in this folder: a virtual environment (.venv), locked Python
+and npm packages, Node where the machine has none. What is up to date is not done again.
+
+Two things may go beyond this folder, and each is announced in a line of its own. Browser tests and
+`bench` take a Chromium that the machine has, or download Playwright's into .cache; where that does
+not start and dev.py runs as root on Debian or Ubuntu, they install `chromium` with apt-get. So is
+`python3-venv`, if Python came without it. Downloads pass through the caches of pip and npm.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devtools import machine, serve
+from devtools.chromium import chromium
 from devtools.steps import CACHE, ROOT, run
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def main() -> int:
     _first_server, site = serve.start(SITE, serve.LOCAL_URL, serve.public_url())
     _second_server, bare = serve.start(BENCH, "http://127.0.0.1:8100/")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=machine.chromium(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         print(browser.version, flush=True)
         print(*starts(browser, site, bare), sep="\n", flush=True)
         print(*keystrokes(browser, site), sep="\n", flush=True)

@@ -1,4 +1,4 @@
-"""Sets up the machine: .venv, locked packages, Node, npm packages, a Chromium."""
+"""Sets up the machine: .venv, locked packages, Node, npm packages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from devtools.steps import CACHE, ROOT, Stamp, StepError, files, run, step
+from devtools.steps import ROOT, Stamp, StepError, files, run, step
 
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-CHROMIUM = CACHE / "chromium.txt"
+MODULES = ROOT / "node_modules"
 LEAST_NODE = 20
 
 
@@ -32,7 +32,7 @@ def install_debian_package(name: str) -> None:
 def environment() -> None:
     """Make .venv, in which `trainmem`, `sitebuild` and `devtools` can be imported from py/."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    stamp = Stamp("venv", [])
+    stamp = Stamp("venv", [], home=VENV)
     if stamp.fresh(PYTHON):
         return
     if not importlib.util.find_spec("ensurepip"):
@@ -53,7 +53,7 @@ def requirements(name: str) -> None:
     """Install requirements/NAME.txt, each file checked against its hash."""
     environment()
     lock = ROOT / "requirements" / f"{name}.txt"
-    stamp = Stamp(f"requirements-{name}", [lock])
+    stamp = Stamp(f"requirements-{name}", [lock], home=VENV)
     if stamp.fresh(PYTHON):
         return
     with step(f"install requirements/{name}.txt"):
@@ -95,8 +95,9 @@ def _nodes_on_path() -> list[tuple[Path, Path]]:
 
 def npm() -> None:
     """Install what package-lock.json names into node_modules."""
-    stamp = Stamp("npm", files("package.json", "package-lock.json", ".npmrc"))
-    if stamp.fresh(ROOT / "node_modules/pyodide/pyodide.asm.wasm"):
+    inputs = files("package.json", "package-lock.json", ".npmrc")
+    stamp = Stamp("npm", inputs, home=MODULES)
+    if stamp.fresh(MODULES / "pyodide/pyodide.asm.wasm"):
         return
     own, script = node()
     with step("install npm packages"):
@@ -112,71 +113,9 @@ def site() -> None:
 
 
 def tests() -> None:
-    """Set up what the tests need beside the site's own needs."""
+    """Set up what the tests need; a Chromium is looked for when a browser test is to run."""
     requirements("test")
     npm()
-    chromium()
-
-
-def chromium() -> Path:
-    """Return a Chromium that starts, taking the first that there is (or can be had)."""
-    if CHROMIUM.exists() and _starts(Path(CHROMIUM.read_text())):
-        return Path(CHROMIUM.read_text())
-    for find in (_playwrights, _machines, _playwrights_new, _debians):
-        found = find()
-        if found and _starts(found):
-            CHROMIUM.parent.mkdir(exist_ok=True)
-            CHROMIUM.write_text(str(found))
-            return found
-    raise StepError("The browser tests need a Chromium: install one so that `chromium` starts it.")
-
-
-def _starts(program: Path) -> bool:
-    if not program.exists():
-        return False
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank"]
-    try:
-        done = subprocess.run(
-            [program, *flags],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0 and b"<html>" in done.stdout
-
-
-def _playwrights() -> Path | None:
-    code = (
-        "from playwright.sync_api import sync_playwright\n"
-        "with sync_playwright() as p: print(p.chromium.executable_path)"
-    )
-    return Path(run([PYTHON, "-c", code], timeout=60).strip())
-
-
-def _playwrights_new() -> Path | None:
-    try:
-        with step("download Playwright's Chromium"):
-            run([PYTHON, "-m", "playwright", "install", "chromium"], timeout=300)
-    except StepError:
-        return None
-    return _playwrights()
-
-
-def _machines() -> Path | None:
-    names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
-    found = [Path(path) for name in names if (path := shutil.which(name))]
-    found.append(Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))
-    return next((path for path in found if path.exists()), None)
-
-
-def _debians() -> Path | None:
-    if not can_install_debian_packages():
-        return None
-    install_debian_package("chromium")
-    return _machines()
 
 
 def platform() -> str:

@@ -6,9 +6,10 @@ import argparse
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from devtools import machine, serve
+from devtools import checks, machine, serve
 from devtools.steps import CACHE, ROOT, StepError, show, step
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 PYTHON = machine.PYTHON
 SITE = ROOT / "site"
 ZIP = ROOT / "dist/training-memory.zip"
+CACHES = (".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+MADE = (".cache", ".venv", "node_modules", "site", "dist", *CACHES)
 
 
 def serve_site(_extra: list[str]) -> int:
@@ -25,7 +28,9 @@ def serve_site(_extra: list[str]) -> int:
         return code
     _server, address = serve.start(SITE, serve.public_url())
     print(f"\n  {address}\n\nStop with Ctrl-C.", flush=True)
-    serve.watch(lambda: build([]))
+    with suppress(KeyboardInterrupt):  # the way to end it, so nothing has failed
+        serve.watch(lambda: build([]))
+    print(flush=True)
     return 0
 
 
@@ -52,9 +57,14 @@ def test(extra: list[str]) -> int:
     Arguments go to pytest; with any, style and types are not checked.
     """
     machine.tests()
-    codes = [] if extra else _check()
-    codes += [_sitebuild(), _pytest(["-m", "not slow", *extra])]
-    return next((code for code in codes if code), 0)
+    failed = [] if extra else checks.failures()
+    if _sitebuild():
+        failed.append("build failed: see its sentence above")
+    if _pytest(["-m", "not slow", *extra]):
+        failed.append("tests failed: see pytest's summary above")
+    if failed:
+        raise StepError("; ".join(failed))
+    return 0
 
 
 def test_slow(extra: list[str]) -> int:
@@ -68,14 +78,6 @@ def test_package(extra: list[str]) -> int:
     machine.requirements("test")
     others = (f"--ignore=tests/{name}" for name in ("browser", "devtools", "runtime", "sitebuild"))
     return _pytest(["-m", "not slow", *others, *extra])
-
-
-def _check() -> list[int]:
-    return [
-        show([PYTHON, "-m", "ruff", "check", "--quiet", "."]),
-        show([PYTHON, "-m", "ruff", "format", "--quiet", "--check", "."]),
-        show([PYTHON, "-m", "mypy", "--strict", "py"]),
-    ]
 
 
 def _pytest(arguments: list[str]) -> int:
@@ -99,8 +101,10 @@ def score(extra: list[str]) -> int:
 def clean(_extra: list[str]) -> int:
     """Remove everything that the other verbs made."""
     with step("clean"):
-        for name in (".cache", ".venv", "node_modules", "site", "dist"):
+        for name in MADE:
             shutil.rmtree(ROOT / name, ignore_errors=True)
+        for folder in list(ROOT.rglob("__pycache__")):
+            shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
@@ -128,20 +132,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one verb; a step that cannot be done ends in one sentence."""
+    """Run one verb; where one fails, the last line says what failed."""
     start = time.perf_counter()
     known, extra = _parser().parse_known_args(arguments)
     if extra and known.verb not in TAKES_MORE:
         _parser().error(f"{known.verb} takes no {extra[0]}")
     CACHE.mkdir(exist_ok=True)
+    reason = ""
     try:
         code = VERBS[known.verb](extra)
     except StepError as error:
-        print(error)
-        code = 1
+        code, reason = 1, str(error)
     except KeyboardInterrupt:
         code = 130
-    print(
-        f"{known.verb}: {'done' if not code else 'failed'} in {time.perf_counter() - start:.1f} s"
-    )
+    word = {0: "done", 130: "stopped"}.get(code, "failed")
+    print(f"{known.verb}: {word} in {time.perf_counter() - start:.1f} s")
+    if reason:  # last, where it is looked for
+        print(reason)
     return code

@@ -42,6 +42,9 @@ def step(title: str) -> Iterator[None]:
     start = time.perf_counter()
     try:
         yield
+    except KeyboardInterrupt:
+        print(" stopped", flush=True)
+        raise
     except BaseException:
         print(" failed", flush=True)
         raise
@@ -104,10 +107,16 @@ def digest(paths: Iterable[Path], *words: str) -> str:
 
 
 class Stamp:
-    """Remembers from which inputs something was made, so that it is not made twice."""
+    """Remembers from which inputs something was made, so that it is not made twice.
 
-    def __init__(self, name: str, inputs: Iterable[Path], *words: str) -> None:
-        self.path = CACHE / "stamps" / name
+    `home`: the folder that holds what was made. The stamp lies in it, so that whatever empties or
+    replaces the folder (another Python's .venv, a hand) voids the stamp with it.
+    """
+
+    def __init__(
+        self, name: str, inputs: Iterable[Path], *words: str, home: Path | None = None
+    ) -> None:
+        self.path = (home or CACHE) / ".stamps" / name
         self.value = digest(inputs, *words, sys.version)
 
     def fresh(self, *outputs: Path) -> bool:

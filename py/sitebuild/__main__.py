@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> int:
     except StepError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from devtools import machine, serve
+from devtools import serve, steps
+from devtools.chromium import chromium as find_chromium
 
 SITE = Path(__file__).parents[2] / "site"
 ADDRESS = "http://127.0.0.1:8123/some/where/"
@@ -28,6 +29,20 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    """Look for a Chromium, in sight of the reader, if a test that will run needs one."""
+    if session.config.option.collectonly:
+        return
+    if any("chromium" in getattr(item, "fixturenames", ()) for item in session.items):
+        capture = session.config.pluginmanager.getplugin("capturemanager")
+        try:
+            with capture.global_and_fixture_disabled():
+                find_chromium()
+        except steps.StepError as error:
+            pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +77,7 @@ def base(request):
 @pytest.fixture(scope="session")
 def chromium():
     """A running Chromium."""
-    program = machine.chromium()
+    program = find_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
