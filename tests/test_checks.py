@@ -32,7 +32,6 @@ def test_nearest_divisors(count, near, expected):
         ({"tp": 2, "gpus": 3}, "tp", "not_divisible"),
         ({"tp": 2, "gpus": 2, "ffn": 101}, "tp", "not_divisible"),
         ({"kv_heads": 7}, "kv_heads", "not_divisible"),
-        ({"heads": 31}, "heads", "not_divisible"),
         ({"model": "gpt2", "seq": 4096}, "seq", "beyond_positions"),
         ({"lora_rank": 8, "lora_targets": "c_attn"}, "lora_targets", "bad_value"),
         ({"sharding": "fsdp2", "zero": "1", "gpus": 8}, "zero", "bad_value"),
@@ -70,6 +69,13 @@ def test_a_default_that_does_not_suit_the_family_moves_in_silence():
     assert broken == []
     assert run.seq == 1024
     assert run.lora_targets == "c_attn"
+
+
+def test_query_heads_alone_bring_their_key_heads():
+    """Somebody who names query heads only, which the preset's key heads do not divide, gets as many of both."""
+    run, broken = settled(heads=31)
+    assert not broken
+    assert model_of(run).kv_heads == 31
 
 
 def test_gpt2_has_no_grouped_heads():

@@ -7,6 +7,8 @@ from statistics import median
 import pytest
 
 import trainmem
+from trainmem import catalog
+from trainmem.checks import MEGATRON_FAMILIES
 from trainmem.megatron import in_flight, parameters, walk
 from trainmem.transformer_engine import layout_of
 
@@ -79,6 +81,14 @@ def test_parameters_do_not_depend_on_the_layout():
     """However a model is cut and its vocabulary padded, it has its published number of parameters."""
     for axes in ("", "&tp=8&gpus=8&sp=1", "&pp=4&gpus=4", "&tp=2&pp=2&cp=2&gpus=8"):
         assert parameters(run_of(LLAMA + axes)) == 8_030_261_248
+
+
+def test_both_frameworks_count_the_same_parameters():
+    """Every preset of a family that Megatron's forms know has one number of parameters, whichever framework trains it."""
+    for name, _ in catalog.names("models"):
+        if catalog.entry("models", name)["arch"] in MEGATRON_FAMILIES:
+            run = run_of(f"model={name}&framework=megatron")
+            assert parameters(run) == catalog.entry("models", name)["parameters"], name
 
 
 def test_earlier_stages_hold_more_micro_batches():

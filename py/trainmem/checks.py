@@ -20,8 +20,8 @@ def settle(run: Run, given: frozenset[str]) -> tuple[Run, list[Broken]]:
         _shape,
         _attention,
         _positions,
-        _framework,
         _megatron,
+        _framework,
         _axes,
         _targets,
         _stage,
@@ -33,9 +33,27 @@ def settle(run: Run, given: frozenset[str]) -> tuple[Run, list[Broken]]:
 
 def nearest_divisors(count: int, near: int) -> list[int]:
     """The divisors of `count` beside `near`: the largest below it and the smallest above it."""
-    divisors = [d for d in range(1, min(count, 1024) + 1) if count % d == 0]
-    below, above = [d for d in divisors if d < near], [d for d in divisors if d > near]
+    return _beside(_divisors(count), near)
+
+
+def _divisors(count: int) -> list[int]:
+    return [d for d in range(1, min(count, 1024) + 1) if count % d == 0]
+
+
+def _beside(works: list[int], near: int) -> list[int]:
+    """The largest below and the smallest above; where nothing is on one side, what there is on the other."""
+    below, above = [d for d in works if d < near], [d for d in works if d > near]
     return below[-1:] + above[:1]
+
+
+def _fits(run: Run) -> bool:
+    """Whether the axes of a run divide its GPUs and its model."""
+    model = model_of(run)
+    heads = model.kv_heads % run.tp == 0 or run.tp % model.kv_heads == 0
+    parts = (
+        model.heads % run.tp == 0 and heads and model.ffn % run.tp == 0 and run.pp <= model.layers
+    )
+    return parts and run.gpus % (run.tp * run.pp * run.cp) == 0
 
 
 def _back(run: Run, key: str, broken: list[Broken], kind: str, **values: Any) -> Run:
@@ -51,17 +69,20 @@ def _divides(run: Run, key: str, count: int, what: str, broken: list[Broken]) ->
 def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     model = model_of(run)
     if model.heads % model.kv_heads:
-        key = "heads" if run.kv_heads is None else "kv_heads"
-        run = _divides(run, key, model.heads, "heads", broken)
-        if model_of(run).heads % model_of(run).kv_heads:
-            run = run.but(heads=None, kv_heads=None)
+        if run.kv_heads:
+            run = _divides(run, "kv_heads", model.heads, "heads", broken)
+        if model_of(run).heads % model_of(run).kv_heads:  # only the query heads were named
+            run = run.but(kv_heads=model_of(run).heads)
     if model.rotary_dim > model.head_dim:
         if run.rotary_dim:
             run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
         run = run.but(rotary_dim=min(model_of(run).rotary_dim, model.head_dim))
     alike = run.framework == "transformers" and model_of(run).arch == "gpt2"
     if alike and model_of(run).kv_heads != model_of(run).heads:
-        run = run.but(kv_heads=model_of(run).heads)
+        heads = model_of(run).heads
+        if run.kv_heads:
+            run = _back(run, "kv_heads", broken, "bad_value", allowed=str(heads), nearest=heads)
+        run = run.but(kv_heads=heads)
     return run
 
 
@@ -111,10 +132,18 @@ NOT_IN_MEGATRON = {
 }  # fmt: skip
 
 
+MEGATRON_FAMILIES = (
+    "llama", "mistral", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v3",
+)  # fmt: skip
+"""Families whose layers Megatron-Core builds from the parts that we know; others are refused."""
+
+
 def _megatron(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     """What Megatron-Core's forms leave out is said, and left out."""
     if run.framework != "megatron":
         return run
+    if model_of(run).arch not in MEGATRON_FAMILIES:
+        return _back(run, "framework", broken, "not_modelled", what=f"arch={model_of(run).arch}")
     for key, off in NOT_IN_MEGATRON.items():
         if getattr(run, key) != off:
             run = _back(run, key, broken, "not_modelled", what="framework=megatron")
@@ -167,7 +196,9 @@ def _groups(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     if "gpus" not in given:
         return run.but(gpus=group)
     key = max(("tp", "pp", "cp"), key=lambda name: int(getattr(run, name)))
-    run = _divides(run, key, run.gpus, "gpus", broken)
+    works = [d for d in _divisors(run.gpus) if _fits(run.but(**{key: d}))]
+    near = ", ".join(map(str, _beside(works, getattr(run, key))))
+    run = _back(run, key, broken, "not_divisible", count=run.gpus, what="gpus", nearest=near)
     return run if run.gpus % (run.tp * run.pp * run.cp) == 0 else run.but(tp=1, pp=1, cp=1)
 
 

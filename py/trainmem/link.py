@@ -206,7 +206,7 @@ def _read_count(key: Key, given: str) -> int:
 
 def _read_bytes(key: Key, given: str) -> int:
     try:
-        value = units.parse_bytes(given[:LONGEST_SHOWN])
+        value = units.parse_bytes(given if len(given) <= LONGEST_SHOWN else "")
     except (ValueError, OverflowError):
         raise _RejectedError("not_a_size", nearest="80GiB") from None
     if not key.minimum <= value <= key.maximum:

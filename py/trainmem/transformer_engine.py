@@ -102,6 +102,16 @@ class MegatronTape(Tape):
         self.flops += 2 * self.tokens * columns * weight.rows
         self.record("linear", Tensor(self.tokens * weight.rows, 2), (x,), (x,), (weight,))
 
+    def normed_heads(self, qkv: Tensor, model: Model) -> tuple[Tensor, Tensor]:
+        """A norm on each head of q and of k: new tensors; v stays a view of the projection."""
+        made = []
+        for name, heads in (("q_norm", model.heads), ("k_norm", model.kv_heads)):
+            self.weights.append(Weight(name, model.head_dim, 0, 2, matmul=False))
+            each = self.tokens * heads // self.layout.tensor
+            out = Tensor(each * model.head_dim, 2)
+            made.append(self.record("layernorm", out, (qkv,), (qkv, Tensor(each, 4))))
+        return made[0], made[1]
+
     def attend_split(self, parts: tuple[Tensor, ...], model: Model, value: int) -> Tensor:
         """Attention on this GPU's heads. `parts`: q, k and v, or the one projection of which they are views."""
         heads, tensor = model.heads, self.layout.tensor
@@ -121,6 +131,10 @@ class MegatronTape(Tape):
         """Bias, dropout and the residual sum, fused: a mask of one byte an element."""
         mask = (Tensor(x.elements, 1),) if probability else ()
         return self.record("dropout", Tensor(x.elements, 2), (y, x), mask)
+
+
+NORMED_HEADS = ("qwen3", "qwen3_moe")
+"""Families with a norm on each head of q and k."""
 
 
 def norm_of(run: Run, model: Model) -> str:
@@ -150,8 +164,11 @@ def attention(tape: MegatronTape, model: Model, y: Tensor) -> Tensor:
     """One fused projection to q, k and v; heads divided."""
     wide, narrow = model.heads * model.head_dim, model.kv_heads * model.head_dim
     qkv = tape.split_columns(y, model.hidden, wide + 2 * narrow, "linear_qkv", model.attention_bias)
+    parts: tuple[Tensor, ...] = (qkv,)
+    if model.arch in NORMED_HEADS:
+        parts = (*tape.normed_heads(qkv, model), qkv)
     tape.begin_attention()
-    y = tape.attend_split((qkv,), model, model.head_dim)
+    y = tape.attend_split(parts, model, model.head_dim)
     tape.end_attention()
     return tape.split_rows(y, wide, model.hidden, "linear_proj", model.mlp_bias)
 

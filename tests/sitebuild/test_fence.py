@@ -42,6 +42,14 @@ def report(scale=1):
         layer_saved=7 * 2**20,
         parameters=6_738_415_616,
         trainable=1_000_000,
+        ranks=[
+            SimpleNamespace(
+                stage=stage,
+                device=(40 - stage) * GIB,
+                by_part={"activations": (9 - stage) * GIB, "overhead": 2 * GIB},
+            )
+            for stage in range(2)
+        ],
         verdict=SimpleNamespace(kind="fits", need=50 * GIB, usable=79 * GIB, free=29 * GIB),
     )
 
@@ -67,6 +75,9 @@ def render(monkeypatch):
         ("B: row.first ? a=1", "4,294,967,296", "B"),
         ("row.first@forward-end ? a=1", "3.0", "GiB"),
         ("activations@loss-backward ? a=1", "2.5", "GiB"),
+        ("activations@stage-2 ? a=1", "8.0", "GiB"),
+        ("device@stage-1 ? a=1", "40.0", "GiB"),
+        ("allocated@stage-2 ? a=1", "37.0", "GiB"),
         ("forward-end ? a=1", "30.0", "GiB"),
         ("first-step ? a=1", "1.0", "GiB"),
         ("device.high ? a=1", "51.0", "GiB"),
@@ -128,6 +139,8 @@ def test_numbers_in_tables_and_code(render):
         ("allocated", "no query"),
         ("allocated ? nobody", "called `nobody`"),
         ("activations@lunch ? a=1", "no phase"),
+        ("activations@stage-3 ? a=1", "they are 1, 2"),
+        ("weight@stage-1 ? a=1", "no quantity"),
         ("furlong: device ? a=1", "no format"),
         ("device + parameter-count ? a=1", "cannot be added"),
         ("device ? a=1 b=2", "is not `QUANTITY ? QUERY`"),
