@@ -258,3 +258,70 @@ def test_a_closed_pipe_is_no_error():
 def _environment(**more):
     source = str(Path(cli.__file__).parents[1])
     return {**os.environ, "PYTHONPATH": source, "PYTHONIOENCODING": "utf-8", **more}
+
+
+def test_search_lists_the_best_layouts_with_their_links(run):
+    """A row a layout, the one that leaves most free first, each with the page of its largest micro-batch."""
+    code, out, _ = run("search", "model=llama-3.1-8b", "--gpus", "8", "--limit", "3")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("19 layouts on 8 GPUs; ")
+    assert len(lines) == 1 + 1 + 3 + 1
+    for line in lines[2:5]:
+        page = line.split()[-1]
+        found, problems = parse(page.partition("?")[2])
+        assert page.startswith("https://site.example/memory/workbench/?v=1&")
+        assert problems == []
+        assert found.gpus == 8
+        assert estimate(found).verdict.kind == "fits"
+    assert lines[5] == "The fewest that hold it: 3 GPUs, as DP 3 · FSDP2 ZeRO-3."
+
+
+def test_search_lines_its_columns_up(run):
+    """All rows have their link in the same column."""
+    out = run("search", "model=llama-3.1-8b", "--gpus", "8")[1]
+    places = {line.index("https://") for line in out.splitlines() if "https://" in line}
+    assert len(places) == 1
+
+
+def test_search_as_json_gives_bytes(run):
+    """JSON holds the same layouts with sizes in bytes, and how many evaluations were made."""
+    code, out, _ = run("search", "model=llama-3.1-8b&gpus=8", "--json", "--limit=2")
+    told = json.loads(out)
+    assert code == 0
+    assert told["count"] == 19
+    assert told["evaluations"] > 19
+    assert len(told["layouts"]) == 2
+    first = told["layouts"][0]
+    assert first["need"] == estimate(parse(first["query"])[0]).verdict.need
+    assert told["smallest"]["gpus"] == 3
+
+
+def test_search_makes_up_a_global_batch(run):
+    """With a global batch, micro-batch, accumulation and data parallelism multiply to it."""
+    told = json.loads(run("search", SMALL, "--gpus=4", "--global-batch=64", "--json")[1])
+    for row in told["layouts"]:
+        found, _ = parse(row["page"].partition("?")[2])
+        assert found.micro_batch * found.grad_accum * (found.gpus // found.tp) == 64
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (["model=llama-3-70b", "--gpus=2"], 3),
+        ([SMALL], 0),
+        ([SMALL, "zro=3"], 2),
+        (["model=llama-3.1-8b", "--gpus=16", "--global-batch=8191"], 3),
+    ],
+)
+def test_search_has_the_exit_codes_of_estimate(run, given, code):
+    """0 where a layout fits, 3 where none does, 2 where the input has a fault."""
+    assert run("search", *given)[0] == code
+
+
+@pytest.mark.parametrize("given", [["--gpus"], ["--gpus=no"], ["--limit=0"], ["--gpus=1.5"]])
+def test_search_needs_whole_numbers(run, given):
+    """A number that is none is a usage error in one sentence."""
+    code, out, err = run("search", SMALL, *given)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1

@@ -18,7 +18,7 @@ ORDER = (
     "overhead", "run", "checks", "link", "huggingface", "step", "aside", "phases", "transformer_engine", "megatron", "rows", "changes", "estimate",
     "lines", "layouts", "search",
     "markup", "plot", "text", "form", "scene", "chart", "panels", "accounts", "view",
-    "listings", "terminal", "arguments", "cli", "__main__",
+    "listings", "terminal", "found", "arguments", "cli", "__main__",
 )  # fmt: skip
 """From what everybody may use to what uses everything."""
 

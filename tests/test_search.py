@@ -1,5 +1,6 @@
 """The search for a layout: what it finds is what trying everything finds."""
 
+import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import product
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainmem import lines, parallel, search
+from trainmem import lines, parallel
 from trainmem.checks import settle
 from trainmem.estimate import card_of, estimate
 from trainmem.layouts import Limits, layouts
@@ -18,6 +19,7 @@ from trainmem.run import KEYS, Run
 from trainmem.step import resized, walk
 
 GIB = 1 << 30
+search = sys.modules["trainmem.search"]  # `trainmem.search` is the function
 MOST = 6  # the largest micro-batch that brute force tries
 SMALL = Limits(tp=4, pp=4, vpp=2, cp=2, micro_batch=MOST)
 

@@ -8,19 +8,27 @@
 from trainmem.architectures import Model
 from trainmem.estimate import Report, estimate
 from trainmem.huggingface import ConfigError, from_hf
+from trainmem.layouts import Limits
 from trainmem.link import Problem, link, parse
 from trainmem.run import KEYS, Run
+from trainmem.search import Candidate, largest, ranked, search, smallest
 
 __version__ = "0.1.0"
 __all__ = [
     "KEYS",
+    "Candidate",
     "ConfigError",
+    "Limits",
     "Model",
     "Problem",
     "Report",
     "Run",
     "estimate",
     "from_hf",
+    "largest",
     "link",
     "parse",
+    "ranked",
+    "search",
+    "smallest",
 ]

@@ -26,6 +26,13 @@ COMMANDS = {
         "QUERY", 0, 99, "memory of one run, and whether it fits", (*FORMS, "svg", "lang")
     ),
     "compare": Command("A B", 2, 2, "two runs side by side"),
+    "search": Command(
+        "QUERY",
+        0,
+        99,
+        "the layouts of a run over its GPUs, and the fewest GPUs that hold it",
+        ("gpus", "global-batch", "limit", "json", "lang"),
+    ),
     "link": Command("QUERY", 0, 99, "the page link of a run"),
     "models": Command("[FILTER]", 0, 1, "the models that are known by name"),
     "gpus": Command("[FILTER]", 0, 1, "the cards that are known by name"),
@@ -36,9 +43,12 @@ OPTIONS = {
     "markdown": "as a Markdown table",
     "csv": "as comma-separated values",
     "svg": "also write the bar to FILE (- prints it alone)",
+    "gpus": "number of GPUs (else the run's)",
+    "global-batch": "sequences of an optimizer step, to be made up exactly",
+    "limit": "the best so many layouts (12)",
     "lang": f"language of the words: {', '.join(words.languages)}",
 }
-VALUES = {"svg": "FILE", "lang": "LANGUAGE"}
+VALUES = {"svg": "FILE", "lang": "LANGUAGE", "gpus": "N", "global-batch": "N", "limit": "N"}
 
 
 class UsageError(ValueError):
@@ -53,6 +63,7 @@ class Asked:
         self.given: list[str] = []
         self.form = ""
         self.svg = ""
+        self.numbers: dict[str, int] = {}
         self.lang = "en"
         self.help = False
 
@@ -66,12 +77,27 @@ class Asked:
             self.form = name
         elif name == "svg":
             self.svg = value
+        elif VALUES.get(name) == "N":
+            self.numbers[name] = _number(name, value)
         elif value in words.languages:
             self.lang = value
         else:
             raise UsageError(
                 f"--lang must be one of {', '.join(words.languages)}, not {value[:20]}"
             )
+
+
+def _number(name: str, value: str) -> int:
+    """A whole number of one or more."""
+    from trainmem import units  # noqa: PLC0415  only a search has numbers
+
+    try:
+        found = units.parse_number(value[:40])
+    except (ValueError, OverflowError):
+        found = 0
+    if not 1 <= found <= 1 << 20 or found != int(found):
+        raise UsageError(f"--{name} needs a whole number from 1 to {1 << 20:,}, not {value[:20]}")
+    return int(found)
 
 
 def read(given: list[str]) -> Asked:
@@ -123,9 +149,9 @@ def usage(name: str) -> str:
     lines = [f"usage: trainmem {name} {command.takes} [OPTIONS]", "", command.summary, ""]
     if "QUERY" in command.takes:
         lines += [f"A QUERY is {QUERY}.", ""]
-    for option in command.options:
-        flag = f"--{option} {VALUES.get(option, '')}"
-        lines.append(f"  {flag:<17} {OPTIONS[option]}")
+    flags = {option: f"--{option} {VALUES.get(option, '')}" for option in command.options}
+    wide = max(17, *(len(flag) for flag in flags.values()))
+    lines += [f"  {flag:<{wide}} {OPTIONS[option]}" for option, flag in flags.items()]
     if name == "estimate":
         from trainmem.run import KEYS  # noqa: PLC0415  only this help needs it
 

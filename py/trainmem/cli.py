@@ -2,6 +2,7 @@
 
     trainmem estimate "model=llama-2-13b&gpus=8&zero=3"
     trainmem https://…/workbench/?v=1&model=llama-2-13b
+    trainmem search "model=llama-3.1-8b" --gpus 8
     trainmem compare A B · models · gpus · optimizers · link
 
 Exit codes: 0 fits, 1 tight, 3 does not fit, 2 the input had a fault (it is named on stderr, and the
@@ -140,6 +141,21 @@ def _compare(asked: Asked) -> int:
     return BAD_INPUT if problems else 0
 
 
+def _search(asked: Asked) -> int:
+    from trainmem import found
+    from trainmem.search import ranked, search, smallest
+
+    run, problems = _read(asked.given)
+    gpus, batch = asked.numbers.get("gpus", run.gpus), asked.numbers.get("global-batch")
+    best = ranked(search(run, gpus, batch))
+    shown = found.Found(run, gpus, batch, best, smallest(run))
+    say = found.as_json if asked.form == "json" else found.table
+    print(say(shown, page_link, asked.numbers.get("limit", 12), asked.lang), end="")
+    _complain(problems, asked.lang)
+    kinds = {candidate.best.kind for candidate in best} or {"over"}
+    return BAD_INPUT if problems else min(EXIT_CODES[kind] for kind in kinds)
+
+
 def _link(asked: Asked) -> int:
     from trainmem.link import link
 
@@ -166,6 +182,7 @@ def _listed(asked: Asked) -> int:
 COMMANDS = {
     "estimate": _estimate,
     "compare": _compare,
+    "search": _search,
     "link": _link,
     "models": _listed,
     "gpus": _listed,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from trainmem import parallel
 from trainmem.checks import settle
 from trainmem.run import KEYS, Run, model_of
 
@@ -19,6 +20,7 @@ class Limits(NamedTuple):
     pp: int = 64
     vpp: int = 8
     cp: int = 16
+    ep: int = 64
     gpus: int = 1024
     micro_batch: int = int(KEYS["micro_batch"].maximum)
     checkpointing: tuple[str, ...] = ()
@@ -30,7 +32,15 @@ def layouts(run: Run, gpus: int, limits: Limits | None = None) -> Iterator[Run]:
     make = _megatron_layouts if run.framework == "megatron" else _sharded_layouts
     for checkpointing in limits.checkpointing or (run.checkpointing,):
         base = run.but(
-            gpus=gpus, checkpointing=checkpointing, zero="0", tp=1, sp=False, pp=1, vpp=1, cp=1
+            gpus=gpus,
+            checkpointing=checkpointing,
+            zero="0",
+            tp=1,
+            sp=False,
+            pp=1,
+            vpp=1,
+            cp=1,
+            ep=1,
         )
         for found in make(base, limits):
             if settle(found, ALL) == (found, []):
@@ -60,7 +70,9 @@ def _megatron_layouts(run: Run, limits: Limits) -> Iterator[Run]:
             depths = _divisors(model.layers // pp, limits.vpp) if model.layers % pp == 0 else [1]
             for vpp in depths if pp > 1 else [1]:
                 for cp in _divisors(data, limits.cp):
-                    yield from _ways(run.but(tp=tp, pp=pp, vpp=vpp, cp=cp), data)
+                    for ep in _divisors(model.experts or 1, limits.ep):
+                        cut = run.but(tp=tp, pp=pp, vpp=vpp, cp=cp, ep=ep)
+                        yield from _ways(cut, data)
 
 
 def _ways(run: Run, data: int) -> Iterator[Run]:
@@ -73,6 +85,25 @@ def _ways(run: Run, data: int) -> Iterator[Run]:
 def data_of(run: Run) -> int:
     """Over how many GPUs the sequences of a step are divided."""
     return run.gpus // (run.tp * run.pp * run.cp)
+
+
+SHARING = {"ddp": "DDP", "deepspeed": "DeepSpeed ZeRO-{}", "fsdp2": "FSDP2 ZeRO-{}"}
+
+
+def name_of(run: Run) -> str:
+    """A layout in the abbreviations that every language uses: "DP 8 · FSDP2 ZeRO-3 · TP 4"."""
+    data = data_of(run)
+    parts = [f"DP {data}"] if data > 1 else []
+    if run.framework == "megatron":
+        parts += ["ZeRO-1"] if run.zero != "0" and run.gpus > run.tp * run.pp else []
+    else:
+        kind = parallel.kind_of(run.sharding, run.zero, run.gpus, run.tp)
+        parts += [SHARING[kind].format(run.zero)] if kind in SHARING else []
+    parts += [f"TP {run.tp}" + " + SP" * run.sp] if run.tp > 1 else []
+    parts += [f"PP {run.pp}" + (f" × {run.vpp}" if run.vpp > 1 else "")] if run.pp > 1 else []
+    parts += [f"CP {run.cp}"] if run.cp > 1 else []
+    parts += [f"EP {run.ep}"] if run.ep > 1 else []
+    return " · ".join(parts) or "1 GPU"
 
 
 def sized(run: Run, micro_batch: int, global_batch: int | None) -> Run:
