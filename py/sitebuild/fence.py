@@ -40,6 +40,9 @@ PAGES = ("workbench", "calc", "bar")
 DEFAULT_BASE = "../"  # where the page's own place is not known: most pages are one folder down
 DEFAULT_REPOSITORY = "https://github.com/training-memory/training-memory"
 RIGHT_TO_LEFT = ("ur",)
+# The theme's search knows an excluded element by its tag alone and takes the first end of such a tag
+# for the end of what is excluded: so the tag is one that stands nowhere inside.
+UNSEARCHED = "tm-unsearched"
 NAMED = re.compile(r"^\{\{ *let +([a-z][a-z0-9-]*) *= *(\S+) *\}\}\s*$")
 NUMBER = r"\{\{ *([^{}]+?) *\}\}"
 
@@ -164,8 +167,8 @@ def calculator(
     except Exception as error:
         raise LiveNumberError(f"```{language} {query}: {error!r}") from error
     direction = "rtl" if spoken in RIGHT_TO_LEFT else "ltr"
-    attributes = f'class="tm-embed" lang="{spoken}" dir="{direction}" data-search-exclude'
-    return f"<div {attributes}>{html}</div>"
+    attributes = f'class="tm-embed" lang="{spoken}" dir="{direction}"'
+    return f"<div {attributes}><{UNSEARCHED} data-search-exclude>{html}</{UNSEARCHED}></div>"
 
 
 def repository() -> str:
