@@ -143,6 +143,10 @@ def _driver_mib(card: Table, ecc: bool) -> float | None:
     return on or (off * 15 // 16 if off else None)
 
 
+MODELLED_VENDORS = ("NVIDIA", "AMD")
+"""Where PyTorch runs on CUDA or ROCm; other cards have other allocators, and get no verdict unless their memory is given."""
+
+
 def usable_bytes(gpu: str, *, ecc: bool = True) -> tuple[int | None, str]:
     """Bytes of a card that PyTorch can allocate, and how we know: "torch", "driver", "unknown".
 
@@ -151,6 +155,8 @@ def usable_bytes(gpu: str, *, ecc: bool = True) -> tuple[int | None, str]:
     the label is never used. `ecc` matters for cards that keep ECC's bits in GDDR memory.
     """
     card = entry("gpus", gpu)
+    if card["vendor"] not in MODELLED_VENDORS:
+        return None, "unknown"
     keeps_bits = "driver_mib_ecc_off" in card
     torch = _number(card, "torch_gib_ecc_off" if keeps_bits and not ecc else "torch_gib")
     if torch:

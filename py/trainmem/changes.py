@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from trainmem import parallel
-from trainmem.architectures import ARCHITECTURES
 from trainmem.checks import settle
-from trainmem.run import Run, model_of
+from trainmem.run import Run
 
 
 class Change(NamedTuple):
@@ -78,10 +77,8 @@ def _training(run: Run) -> Iterator[tuple[str, dict[str, Any], Run]]:
         yield "adamw_8bit", {}, run.but(optimizer="adamw-8bit")
     if run.precision != "bf16-true" and not run.lora_rank:
         yield "pure_bf16", {}, run.but(precision="bf16-true")
-    targets = ARCHITECTURES[model_of(run).arch].targets
-    default = "q_proj,v_proj" if "q_proj" in targets else targets[0]
     if not run.lora_rank:
-        yield "lora", {"n": 16}, run.but(lora_rank=16, lora_targets=default, base="bf16")
+        yield "lora", {"n": 16}, run.but(lora_rank=16, lora_targets="all-linear", base="bf16")
         yield "qlora", {"n": 16}, run.but(lora_rank=16, lora_targets="all-linear", base="nf4")
     elif run.base not in ("nf4", "int8"):
         yield "qlora", {"n": run.lora_rank}, run.but(base="nf4")

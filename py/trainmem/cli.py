@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from trainmem.link import Problem
     from trainmem.run import Run
 
-SITE = "http://127.0.0.1:8000/training-memory/"  # what `dev.py serve` serves
-EXIT_CODES = {"fits": 0, "tight": 1, "over": 3, "unknown": 0}
+SITE = "https://training-memory.github.io/training-memory/"  # TRAINMEM_SITE names another
+EXIT_CODES = {"fits": 0, "tight": 1, "over": 3, "unknown": 1}
 BAD_INPUT = 2
 
 
 def site() -> str:
-    """The address of the site that links lead to: TRAINMEM_SITE, else the local one."""
+    """The address of the site that links lead to: TRAINMEM_SITE, else the published one."""
     return os.environ.get("TRAINMEM_SITE", SITE).rstrip("/") + "/"
 
 

@@ -92,7 +92,7 @@ class Report:
         }
         self.peak_phase: str = max(self.phases, key=self.phases.__getitem__)
         self.allocated: int = self.phases[self.peak_phase]
-        self.kind = self.step.sharing.kind
+        self.kind = overhead.evidence(self.step.sharing.kind, run.base, run.tp)
         self.card = card_of(run)
         self.overhead = self._overhead(self.allocated)
 

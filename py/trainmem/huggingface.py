@@ -15,7 +15,9 @@ def from_hf(config: Mapping[str, Any]) -> Model:
 
     Raises ConfigError when the family is not one of ours, or a dimension is missing or is no positive whole number.
     """
-    kind = str(config.get("model_type", "")) or _guessed(config)
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"A config.json is an object of keys, not a {type(config).__name__}.")
+    kind = str(config.get("model_type") or "") or _guessed(config)
     if kind not in READERS:
         known = ", ".join(READERS)
         raise ConfigError(
@@ -31,11 +33,12 @@ def from_hf(config: Mapping[str, Any]) -> Model:
 
 def _guessed(config: Mapping[str, Any]) -> str:
     """The family from the class name, for a config that leaves model_type out."""
-    names = config.get("architectures") or [""]
+    names = config.get("architectures")
+    first = str(names[0]) if isinstance(names, list) and names else ""
     return {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
             "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2", "GPTNeoXForCausalLM": "gpt_neox",
             "OPTForCausalLM": "opt", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3",
-            "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text"}.get(str(names[0]), "")  # fmt: skip
+            "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text"}.get(first, "")  # fmt: skip
 
 
 def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -> int:
@@ -44,7 +47,7 @@ def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -
         value = config.get(name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 40:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1 << 24:
             raise ConfigError(f"{name}={str(value)[:40]!r} must be a positive whole number.")
         return value
     if default is None:
@@ -57,6 +60,13 @@ def _rate(config: Mapping[str, Any], name: str, default: float = 0.0) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise ConfigError(f"{name}={str(value)[:40]!r} must be a number from 0 to less than 1.")
     return float(value)
+
+
+def _flag(config: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = config.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{name}={str(value)[:40]!r} must be true or false.")
+    return default if value is None else value
 
 
 def _llama(kind: str, config: Mapping[str, Any]) -> Model:
@@ -77,9 +87,9 @@ def _llama(kind: str, config: Mapping[str, Any]) -> Model:
         ),
         vocab=_count(config, "vocab_size"),
         positions=_count(config, "max_position_embeddings", default=2048),
-        tied=bool(config.get("tie_word_embeddings", False)),
-        attention_bias=bool(config.get("attention_bias", ARCHITECTURES[kind].attention_bias)),
-        mlp_bias=bool(config.get("mlp_bias", False)),
+        tied=_flag(config, "tie_word_embeddings", False),
+        attention_bias=_flag(config, "attention_bias", ARCHITECTURES[kind].attention_bias),
+        mlp_bias=_flag(config, "mlp_bias", False),
         attention_dropout=_rate(config, "attention_dropout"),
         window=_window(config, 4096) if kind == "mistral" else 0,
     )
@@ -99,7 +109,7 @@ def _gpt2(kind: str, config: Mapping[str, Any]) -> Model:
         head_dim=max(1, hidden // heads),
         vocab=_count(config, "vocab_size", default=50257),
         positions=_count(config, "n_positions", "n_ctx", "max_position_embeddings", default=1024),
-        tied=bool(config.get("tie_word_embeddings", True)),
+        tied=_flag(config, "tie_word_embeddings", True),
         attention_bias=True,
         mlp_bias=True,
         dropout=_rate(config, "resid_pdrop", 0.1),
@@ -123,8 +133,8 @@ def _gpt_neox(kind: str, config: Mapping[str, Any]) -> Model:
         head_dim=head_dim,
         vocab=_count(config, "vocab_size", default=50432),
         positions=_count(config, "max_position_embeddings", default=2048),
-        tied=bool(config.get("tie_word_embeddings", False)),
-        attention_bias=bool(config.get("attention_bias", True)),
+        tied=_flag(config, "tie_word_embeddings", False),
+        attention_bias=_flag(config, "attention_bias", True),
         mlp_bias=True,
         dropout=_rate(config, "hidden_dropout"),
         attention_dropout=_rate(config, "attention_dropout"),
@@ -137,7 +147,7 @@ def _opt(kind: str, config: Mapping[str, Any]) -> Model:
     heads = _count(config, "num_attention_heads", default=12)
     _refuse(config, "do_layer_norm_before", True)
     _refuse(config, "word_embed_proj_dim", hidden)
-    bias = bool(config.get("enable_bias", True))
+    bias = _flag(config, "enable_bias", True)
     return Model(
         name=_name(config),
         arch=kind,
@@ -149,7 +159,7 @@ def _opt(kind: str, config: Mapping[str, Any]) -> Model:
         head_dim=max(1, hidden // heads),
         vocab=_count(config, "vocab_size", default=50272),
         positions=_count(config, "max_position_embeddings", default=2048),
-        tied=bool(config.get("tie_word_embeddings", True)),
+        tied=_flag(config, "tie_word_embeddings", True),
         attention_bias=bias,
         mlp_bias=bias,
         dropout=_rate(config, "dropout", 0.1),
@@ -176,7 +186,7 @@ def _phi(kind: str, config: Mapping[str, Any]) -> Model:
         head_dim=head_dim,
         vocab=_count(config, "vocab_size", default=51200 if old else 32064),
         positions=_count(config, "max_position_embeddings", default=2048 if old else 4096),
-        tied=bool(config.get("tie_word_embeddings", False)),
+        tied=_flag(config, "tie_word_embeddings", False),
         attention_bias=old,
         mlp_bias=old,
         dropout=_rate(config, "resid_pdrop"),
@@ -207,8 +217,8 @@ def _gemma(kind: str, config: Mapping[str, Any]) -> Model:
         head_dim=_count(config, "head_dim", default=256),
         vocab=_count(config, "vocab_size", default=256_000 if old else 262_208),
         positions=_count(config, "max_position_embeddings", default=8192 if old else 131_072),
-        tied=bool(config.get("tie_word_embeddings", True)),
-        attention_bias=bool(config.get("attention_bias", False)),
+        tied=_flag(config, "tie_word_embeddings", True),
+        attention_bias=_flag(config, "attention_bias", False),
         attention_dropout=_rate(config, "attention_dropout"),
         window=_window(config, 4096),
     )

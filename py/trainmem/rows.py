@@ -32,6 +32,8 @@ def per_parameter(
 
     def formula(step: Step, size: int) -> Factors:
         parameters, ranks = count(step), shards(step)
+        if size * ranks < parameters / 2:  # not something of each parameter
+            return plain(step, size)
         return divided(
             product((_even(size * ranks, parameters), "bytes"), (parameters, "parameters")),
             (ranks, "gpus"),
@@ -43,7 +45,7 @@ def per_parameter(
 def _even(size: float, number: int) -> float:
     """Bytes each, without the noise of a padded last shard."""
     each = size / max(1, number)
-    if each > 100 or abs(each - round(each)) < 0.01:
+    if each > 100 or abs(each - round(each)) < 0.002 * each:
         return round(each)
     return round(each, 2 if each >= 1 else 4)
 

@@ -78,7 +78,7 @@ def summary(scene: Scene) -> str:
     }
     card = str(catalog.entry("gpus", run.gpu)["name"])
     gpus = card if run.gpus == 1 else f"{units.integer(run.gpus)} × {card}"
-    shown = {"model": report.model.name, "seq": units.integer(run.seq), "gpus": gpus}
+    shown = {"model": say_.model(), "seq": units.integer(run.seq), "gpus": gpus}
     told |= {name: say_.value(value) for name, value in shown.items()}
     return scene.word("summary.run", **told)
 

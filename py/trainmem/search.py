@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainmem import lines, megatron
+from trainmem import lines, megatron, overhead
 from trainmem.aside import aside_of
 from trainmem.checks import settle
 from trainmem.estimate import Card, Verdict, around, card_of, estimate, groups_of, judge
@@ -91,7 +91,7 @@ class Trial:
             if high > most:
                 most, fullest = high, step
         assert fullest
-        kind = fullest.sharing.kind
+        kind = overhead.evidence(fullest.sharing.kind, fullest.run.base, fullest.run.tp)
         return judge(max(most, *around(fullest)), kind, self.groups, self.card)
 
 

@@ -54,11 +54,18 @@ class Speaker:
         """The name of a phase, or of what happens outside the step."""
         return self.word(f"phase.{name.replace(' ', '_')}")
 
+    def model(self) -> str:
+        """The name of a preset, or the family and the size of a model that has none."""
+        if self.report.model.name:
+            return self.report.model.name
+        family = self.word(f"choice.arch.{self.report.model.arch}")
+        return f"{family} {units.count(self.report.parameters)}"
+
     def heading(self) -> str:
         """What is trained on what: "Llama 3.1 8B on 8 × H100 SXM 80 GB"."""
         run = self.report.run
         card = str(catalog.entry("gpus", run.gpu)["name"])
-        values = {"model": self.report.model.name, "gpus": units.integer(run.gpus), "gpu": card}
+        values = {"model": self.model(), "gpus": units.integer(run.gpus), "gpu": card}
         shown = {name: self.value(value) for name, value in values.items()}
         return words.text(f"page.heading.{self._form()}", self.language, **shown)
 
