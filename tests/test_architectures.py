@@ -10,6 +10,7 @@ from trainmem.estimate import estimate
 from trainmem.precision import PRECISIONS
 from trainmem.run import Run
 from trainmem.tape import Tape
+from trainmem.tensors import Adapter
 
 SHAPES = st.fixed_dictionaries({
     "hidden": st.integers(1, 300), "ffn": st.integers(1, 500), "kv_heads": st.integers(1, 6),
@@ -24,6 +25,7 @@ def model(arch, shape, **keys):
         "attention_bias": family.attention_bias, "mlp_bias": family.mlp_bias,
         "dropout": family.dropout, "attention_dropout": family.attention_dropout,
     }  # fmt: skip
+    values |= family.defaults
     return Model(
         "", arch, 2, shape["hidden"], shape["ffn"], heads, shape["kv_heads"], shape["head_dim"], 100, 64, False,
         **values | keys,
@@ -165,8 +167,24 @@ def test_what_stands_outside_the_layers():
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_adapters_may_stand_on_every_linear(arch):
-    """The targets of a family are names of its linears, and all of its linears."""
+    """The targets of a family are names of its linears, and all of its linears; routers and stacked experts are none."""
     shape = {"hidden": 8, "ffn": 5, "kv_heads": 2, "group": 1, "head_dim": 4, "batch": 1, "seq": 1}
-    found = layer(model(arch, shape), "bf16-true", shape)
-    linears = {w.name.rpartition(".")[2] for w in found.weights if w.columns}
-    assert linears == set(ARCHITECTURES[arch].targets)
+    found = model(arch, shape)
+    tape = Tape(PRECISIONS["bf16-true"], 1, 1, adapter=Adapter(2, frozenset({"all-linear"}), 4, 0))
+    ARCHITECTURES[arch].layer(tape, found, tape.new(found.hidden))
+    adapted = {w.name.split(".")[-2] for w in tape.weights if w.name.endswith(".lora_A")}
+    assert adapted == set(ARCHITECTURES[arch].targets)
+
+
+@pytest.mark.parametrize("arch", ["olmoe", "qwen3_moe"])
+@given(shape=SHAPES, experts=st.integers(2, 9), chosen=st.integers(1, 4))
+def test_experts_keep_the_published_bytes(arch, shape, experts, chosen):
+    """K(4h + 8f + 34) + 4E bytes a token take the place of a dense feed-forward part; 4E more name where experts begin."""
+    keys = {"experts": experts, "experts_per_token": min(chosen, experts), "moe_ffn": 3}
+    found = model(arch, shape, **keys)
+    dense = model("qwen3", shape | {"ffn": 3})
+    tokens, k = shape["batch"] * shape["seq"], keys["experts_per_token"]
+    both = [layer(one, "bf16-true", shape).kept_bytes() for one in (found, dense)]
+    groups = 0 if arch == "qwen3_moe" else 4 * (2 - found.heads - found.kv_heads)
+    mixture = k * (4 * found.hidden + 8 * 3 + 34) + 4 * experts
+    assert both[0] - both[1] == tokens * (mixture - 8 * 3 + groups) + 4 * experts

@@ -97,3 +97,12 @@ def test_capped_scores_are_written_out():
     assert run.attention == "eager"
     assert broken == [("attention", "bad_value")]
     assert settle(Run(model="gemma-2-2b"), frozenset({"model"}))[1] == []
+
+
+def test_a_mixture_has_experts_and_chooses_some():
+    """A family of experts cannot be without them, and cannot choose more than it has."""
+    run, broken = settled(arch="mixtral", experts=0)
+    assert (model_of(run).experts, broken) == (8, [("experts", "range")])
+    run, broken = settled(arch="mixtral", experts=4, experts_per_token=9)
+    assert (model_of(run).experts_per_token, broken) == (2, [("experts_per_token", "range")])
+    assert model_of(settled(model="mixtral-8x7b", experts=1)[0]).experts_per_token == 1

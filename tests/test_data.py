@@ -81,10 +81,15 @@ def _count(model):
     if model["arch"] == "phi":
         block = 2 * h * wide + 2 * h * narrow + wide + 2 * narrow + h + 2 * h * f + f + h + 2 * h
         return heads + model["vocab"] + layers * block + 2 * h
-    block = 2 * h * wide + 2 * h * narrow + 3 * h * f + 2 * h
+    experts, shared = model.get("experts", 0), model.get("shared_experts", 0)
+    forward = 3 * h * f
+    if experts:
+        forward = experts * (3 * h * model["moe_ffn"] + h) + shared * 3 * h * model["moe_ffn"]
+    block = 2 * h * wide + 2 * h * narrow + forward + 2 * h
     if model["arch"] in ("gemma2", "gemma3"):
         block += 2 * h + 2 * model["head_dim"] * (model["arch"] == "gemma3")
-    block += {"qwen2": wide + 2 * narrow, "qwen3": 2 * model["head_dim"]}.get(model["arch"], 0)
+    extra = {"qwen2": wide + 2 * narrow, "qwen3": 2 * model["head_dim"]}
+    block += extra.get(model["arch"].removesuffix("_moe"), 0) + h * (model["arch"] == "qwen2_moe")
     return heads + layers * block + h
 
 

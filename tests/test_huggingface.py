@@ -96,6 +96,7 @@ def test_defaults_of_a_family():
     [
         ("gpt_neox", 20_554_567_680), ("opt", 125_239_296), ("phi", 1_418_270_720), ("phi3", 3_821_079_552),
         ("gemma2", 2_614_341_888), ("gemma3_text", 2_628_658_432),
+        ("mixtral", 46_702_792_704), ("qwen2_moe", 14_315_784_192), ("qwen3_moe", 15_350_731_776), ("olmoe", 13_361_612_800),
     ],
 )  # fmt: skip
 def test_defaults_are_those_of_the_config_classes(kind, count):
@@ -132,6 +133,8 @@ def test_a_part_of_each_head_is_rotated():
         {"model_type": "gemma2", "attn_logit_softcapping": None},
         {"model_type": "gemma3_text", "final_logit_softcapping": 30.0},
         LLAMA | {"model_type": "qwen2", "use_sliding_window": True},
+        {"model_type": "qwen3_moe", "decoder_sparse_step": 2},
+        {"model_type": "qwen2_moe", "shared_expert_intermediate_size": 5000},
     ],
 )
 def test_a_variant_that_is_not_modelled_is_refused(config):

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 from trainmem import adapters, parallel
 from trainmem.architectures import ARCHITECTURES
-from trainmem.step import Amounts, Step
+from trainmem.step import Amounts, Step, padded
 
 
 class Aside(NamedTuple):
     """What the phases need of weights and layers, whatever the micro-batch, in bytes; `outside` counts trainable parameters.
 
-    `forward`, `loss`: whole weights gathered in these phases. `layers`: where backward may be highest, each layer's number with its
+    `forward`, `loss`: whole weights gathered in these phases; `last`: before backward enters the last layer. `layers`: where backward may be highest, each layer's number with its
     gathered weights and the gradients that are finished by then; `windows`: the same for layers before the first without a window.
     """
 
@@ -21,6 +21,7 @@ class Aside(NamedTuple):
     unpacked: int
     forward: Amounts
     loss: Amounts
+    last: Amounts
     windows: tuple[tuple[int, Amounts], ...]
     layers: tuple[tuple[int, Amounts], ...]
 
@@ -39,6 +40,7 @@ def aside_of(step: Step) -> Aside:
         adapters.unpacked_bytes(step.tape.weights, step.run.base),
         _gathered(step, "forward end"),
         _gathered(step, "loss backward"),
+        _last_layer(step),
         tuple(place for place in places if place[0] < sees_all),
         tuple(place for place in places if place[0] >= sees_all),
     )
@@ -109,13 +111,13 @@ def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
     if sharing.kind != "fsdp2":
         return {}
     layer = step.at(index).gathered
-    amounts = {"gathered_root": width * step.outside_elements}
+    amounts = {"gathered_root": width * padded(step.outside, sharing.ranks)}
     if phase == "layers backward":
         below = sum(
             kind.gathered * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
         )
         ahead = step.at(index - 1).gathered if sharing.reshard and index else 0
-        above = step.at(index + 1).trainable if index < layers - 1 else 0
+        above = step.at(index + 1).sent if index < layers - 1 else 0
         return amounts | {
             "gathered_layers": layer if sharing.reshard else below,
             "prefetched_layer": ahead,
@@ -126,4 +128,20 @@ def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
     return amounts | {
         "gathered_layers": sum(kind.gathered * count for kind, count in step.counts()),
         "prefetched_layer": layer if phase == "forward end" else 0,
+    }
+
+
+def _last_layer(step: Step) -> Amounts:
+    """FSDP2: the last layer's weights beside the buffer that brought them, or that brings the next ones; the gradients of the head.
+
+    Shards that are kept in another format are cast before they are sent.
+    """
+    if step.sharing.kind != "fsdp2" or not step.sharing.reshard:
+        return {}
+    layer = step.at(-1).gathered
+    cast = layer // step.sharing.ranks if step.precision.weights != step.forward.weights else 0
+    return _gathered(step, "loss backward") | {
+        "gathered_layers": layer,
+        "prefetched_layer": layer + cast,
+        "head_gradients": _head_gradients(step),
     }

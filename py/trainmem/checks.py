@@ -77,7 +77,17 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
         if run.rotary_dim:
             run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
         run = run.but(rotary_dim=min(model_of(run).rotary_dim, model.head_dim))
-    alike = run.framework == "transformers" and model_of(run).arch == "gpt2"
+    for key, least in ARCHITECTURES[model.arch].defaults.items():
+        if least and not getattr(model, key):
+            run = _back(run, key, broken, "range", low=1, high=KEYS[key].maximum, nearest=least)
+    model = model_of(run)
+    if model.experts_per_token > max(1, model.experts):
+        values = {"low": 1, "high": model.experts, "nearest": model.experts}
+        run = _back(run, "experts_per_token", broken, "range", **values)
+        if model_of(run).experts_per_token > model.experts:
+            run = run.but(experts_per_token=model.experts)
+    alike = model.arch in ("gpt_neox", "opt")
+    alike |= model.arch == "gpt2" and run.framework == "transformers"
     if alike and model_of(run).kv_heads != model_of(run).heads:
         heads = model_of(run).heads
         if run.kv_heads:

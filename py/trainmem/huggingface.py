@@ -38,7 +38,13 @@ def _guessed(config: Mapping[str, Any]) -> str:
     return {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
             "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2", "GPTNeoXForCausalLM": "gpt_neox",
             "OPTForCausalLM": "opt", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3",
+<<<<<<< HEAD
             "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text"}.get(first, "")  # fmt: skip
+=======
+            "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
+            "MixtralForCausalLM": "mixtral", "Qwen2MoeForCausalLM": "qwen2_moe", "Qwen3MoeForCausalLM": "qwen3_moe",
+            "OlmoeForCausalLM": "olmoe"}.get(str(names[0]), "")  # fmt: skip
+>>>>>>> e746542 (x)
 
 
 def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -> int:
@@ -229,6 +235,62 @@ def _window(config: Mapping[str, Any], default: int = 0) -> int:
     return _count(config, "sliding_window", default=0) if "sliding_window" in config else default
 
 
+def _experts(kind: str, config: Mapping[str, Any]) -> Model:
+    """Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE: every layer has experts, chosen without dropping."""
+    hidden, layers, ffn, heads, kv_heads, experts, chosen, moe_ffn = {
+        "mixtral": (4096, 32, 14336, 32, 8, 8, 2, 0),
+        "qwen2_moe": (2048, 24, 5632, 16, 16, 60, 4, 1408),
+        "qwen3_moe": (2048, 24, 6144, 32, 4, 128, 8, 768),
+        "olmoe": (2048, 16, 2048, 16, 0, 64, 8, 0),
+    }[kind]
+    for name, modelled in (
+        ("decoder_sparse_step", 1), ("mlp_only_layers", []), ("clip_qkv", None), ("router_jitter_noise", 0),
+        ("use_sliding_window", False),
+    ):  # fmt: skip
+        if config.get(name) is not None:
+            _refuse(config, name, modelled)
+    hidden = _count(config, "hidden_size", default=hidden)
+    heads = _count(config, "num_attention_heads", default=heads)
+    ffn = _count(config, "intermediate_size", default=ffn)
+    return Model(
+        name=_name(config),
+        arch=kind,
+        layers=_count(config, "num_hidden_layers", default=layers),
+        hidden=hidden,
+        ffn=ffn,
+        heads=heads,
+        kv_heads=_count(config, "num_key_value_heads", default=kv_heads or heads),
+        head_dim=_count(config, "head_dim", default=max(1, hidden // heads)),
+        vocab=_count(config, "vocab_size", default=VOCABULARIES.get(kind, 151_936)),
+        positions=_count(config, "max_position_embeddings", default=POSITIONS.get(kind, 32768)),
+        tied=bool(config.get("tie_word_embeddings", False)),
+        attention_bias=bool(
+            config.get("qkv_bias", config.get("attention_bias", kind == "qwen2_moe"))
+        ),
+        attention_dropout=_rate(config, "attention_dropout"),
+        window=_window(config) if kind == "mixtral" else 0,
+        experts=_count(config, "num_local_experts", "num_experts", default=experts),
+        experts_per_token=_count(config, "num_experts_per_tok", default=chosen),
+        moe_ffn=_count(config, "moe_intermediate_size", default=moe_ffn or ffn),
+        shared_experts=_shared(config) if kind == "qwen2_moe" else 0,
+    )
+
+
+VOCABULARIES = {"mixtral": 32_000, "olmoe": 50_304}
+POSITIONS = {"mixtral": 131_072, "olmoe": 4096}
+
+
+def _shared(config: Mapping[str, Any]) -> int:
+    """How many experts of the usual width make up the shared one."""
+    one = _count(config, "moe_intermediate_size", default=1408)
+    shared = _count(config, "shared_expert_intermediate_size", default=5632)
+    if shared % one:
+        raise ConfigError(
+            f"shared_expert_intermediate_size={shared} must be a multiple of moe_intermediate_size={one}."
+        )
+    return shared // one
+
+
 def _refuse(config: Mapping[str, Any], name: str, modelled: Any) -> None:
     """Stops at a switch of which only one position is modelled."""
     value = config.get(name, modelled)
@@ -258,4 +320,5 @@ READERS: dict[str, Callable[[str, Mapping[str, Any]], Model]] = {
     "llama": _llama, "mistral": _llama, "qwen2": _llama, "qwen3": _llama, "gpt2": _gpt2,
     "gpt_neox": _gpt_neox, "opt": _opt, "phi": _phi, "phi3": _phi,
     "gemma2": _gemma, "gemma3": _gemma, "gemma3_text": _gemma,
+    "mixtral": _experts, "qwen2_moe": _experts, "qwen3_moe": _experts, "olmoe": _experts,
 }  # fmt: skip

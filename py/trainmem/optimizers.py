@@ -32,7 +32,7 @@ def whole(weight: Weight, width: int) -> int:
 
 def factored(weight: Weight, width: int) -> int:
     """Adafactor: a row and a column for a matrix, one number a parameter for a vector (Shazeer and Stern, 2018)."""
-    return (weight.rows + weight.columns if weight.columns else weight.rows) * width
+    return weight.matrices * (weight.rows + weight.columns) * width
 
 
 def eight_bit(weight: Weight, width: int) -> int:
@@ -43,13 +43,13 @@ def eight_bit(weight: Weight, width: int) -> int:
 
 
 def matrices_only(weight: Weight, width: int) -> int:
-    """Muon keeps a momentum for matrices; vectors are left to AdamW."""
-    return weight.elements * width if weight.columns else 0
+    """torch's Muon takes what is a matrix; vectors, and stacks of experts, are left to AdamW."""
+    return weight.elements * width if weight.columns and weight.matrices == 1 else 0
 
 
-def vectors_only(weight: Weight, width: int) -> int:
+def left_over(weight: Weight, width: int) -> int:
     """AdamW's two moments for what Muon does not take."""
-    return 0 if weight.columns else 2 * weight.elements * width
+    return 2 * weight.elements * width - 2 * matrices_only(weight, width)
 
 
 def nothing(weights: Sequence[Counted]) -> int:
@@ -79,13 +79,18 @@ def neighbours(weights: Sequence[Counted]) -> int:
 
 
 def orthogonalised(weights: Sequence[Counted]) -> int:
-    """Muon: the Newton-Schulz iteration in BF16 on one matrix (two copies and two Gram matrices) beside its update."""
-    highest = 0
-    for weight, _ in weights:
-        if weight.columns:
+    """Muon: the Newton-Schulz iteration in BF16 on one matrix (two copies and two Gram matrices) beside its update.
+
+    AdamW takes its turn afterwards, with a copy of all that is no matrix.
+    """
+    highest = others = 0
+    for weight, copies in weights:
+        if matrices_only(weight, 1):
             gram = min(weight.rows, weight.columns) ** 2
             highest = max(highest, weight.elements * (weight.width + 4) + 2 * 2 * gram)
-    return highest
+        else:
+            others += copies * weight.elements * weight.width
+    return max(highest, others)
 
 
 _MOMENTS = {"first_moment": whole, "second_moment": whole}
@@ -104,6 +109,6 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "adafactor-foreach": Optimizer({"factored_moment": factored}, copies(1), "adafactor"),
     "lion": Optimizer({"momentum": whole}, largest(2), "lion"),
     "muon": Optimizer(
-        {"momentum": matrices_only, "vector_moments": vectors_only}, orthogonalised, "muon"
+        {"momentum": matrices_only, "vector_moments": left_over}, orthogonalised, "muon"
     ),
 }

@@ -8,7 +8,7 @@ against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory insid
 from trainmem.architectures import ARCHITECTURES, rotary_dim
 from trainmem.aside import Aside, aside_of
 from trainmem.ledger import PHASES
-from trainmem.step import Amounts, Step
+from trainmem.step import Amounts, Step, padded
 
 # The phases
 
@@ -29,19 +29,21 @@ def forward_end(step: Step, present: Amounts, aside: Aside) -> Amounts:
 
 
 def loss_backward(step: Step, present: Amounts, aside: Aside) -> Amounts:
-    """The gradient of the logits exists, and so do the log-probabilities."""
+    """The gradient of the logits exists, and so do the log-probabilities; or they are gone, and the last layer is gathered."""
     kept, casts = _below(step, step.model.layers)
     head = step.head
-    return present | aside.loss | {
+    here = present | {"kept_by_layers": kept, "kept_outputs": _outputs(step)}
+    loss = here | aside.loss | {
         "weight_casts": casts + head.peak_casts,
-        "kept_by_layers": kept,
         "head_inputs": min(head.kept, head.peak_kept),
         "log_probabilities": head.peak_kept - min(head.kept, head.peak_kept),
         "logit_gradients": head.working,
-        "kept_outputs": _outputs(step),
         "head_gradients": head.peak_gradients,
         "early_gradients": head.early,
     }  # fmt: skip
+    if not aside.last:
+        return loss
+    return max(loss, here | aside.last | {"backward_working": step.stream}, key=_total)
 
 
 def layers_backward(step: Step, present: Amounts, aside: Aside) -> Amounts:
@@ -106,14 +108,14 @@ def _tail_working(step: Step, size: int) -> int:
 def _fsdp_tails(step: Step, aside: Aside) -> tuple[Amounts, ...]:
     """FSDP2: the first layer's gradients before their reduction, the embedding's, the root's as they are sent and received."""
     layers, lowest, width = step.model.layers, step.at(0), step.forward.weights
-    above = step.at(1) if layers > 1 else lowest
+    ranks, width_sent = step.sharing.ranks, step.sharing.reduce
     done = step.gradients if step.accumulate else step.gradients_from(0)
-    size, outside = aside.embedding, aside.outside
+    size = aside.embedding
     root = {
-        "gathered_root": step.outside_elements * width,
+        "gathered_root": padded(step.outside, ranks) * width,
         "head_gradients": aside.head_gradients,
     }
-    reduce = {"reduce_buffer": lowest.trainable * step.sharing.reduce}
+    reduce = {"reduce_buffer": lowest.sent * width_sent}
     before = {
         "gradients": done if step.accumulate else done - lowest.gradients,
         "gathered_layers": lowest.gathered,
@@ -125,14 +127,15 @@ def _fsdp_tails(step: Step, aside: Aside) -> tuple[Amounts, ...]:
         "embedding_gradient": size + aside.positions,
         "backward_working": _tail_working(step, size),
     }
-    sent = outside * step.sharing.reduce
-    before_copy = {"gradients": done, "head_gradients": outside * width, "reduce_buffer": sent}
+    sent = padded(tuple(w for w in step.outside if w.trainable), ranks) * width_sent
+    made = aside.outside * width
+    before_copy = {"gradients": done, "head_gradients": made, "reduce_buffer": sent}
     received = {
         "gradients": done,
         "embedding_gradient": size,
-        "reduce_buffer": sent + sent // step.sharing.ranks,
+        "reduce_buffer": sent + sent // ranks,
     }
-    waiting = {"reduce_buffer": above.trainable * step.sharing.reduce} if layers > 1 else {}
+    waiting = {"reduce_buffer": step.at(1).sent * width_sent} if layers > 1 else {}
     return root | waiting | before, root | reduce | embedding, before_copy, received
 
 

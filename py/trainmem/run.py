@@ -51,6 +51,10 @@ ARCHITECTURES = (
     "phi3",
     "gemma2",
     "gemma3",
+    "mixtral",
+    "qwen2_moe",
+    "qwen3_moe",
+    "olmoe",
 )
 
 _KEYS = (
@@ -242,7 +246,8 @@ def _model(preset: str, given: tuple[Any, ...]) -> Model:
         key: value for key, value in zip(DIMENSIONS, given, strict=True) if value not in ("", None)
     }
     family = FAMILIES[str(named.get("arch", entry["arch"]))]
-    values: dict[str, Any] = {key: entry[key] for key in DIMENSIONS if key in entry}
+    values: dict[str, Any] = dict(family.defaults)
+    values |= {key: entry[key] for key in DIMENSIONS if key in entry}
     for key in ("attention_bias", "mlp_bias", "dropout", "attention_dropout"):
         values[key] = entry.get(key, getattr(family, key))
     values |= {

@@ -37,7 +37,8 @@ class Layer(NamedTuple):
     """One kind of layer: its weights as they are stored, and what they are on one GPU.
 
     elements, trainable: parameters; gradients: bytes of the finished ones; cached: bytes of the copies that autocast makes;
-    gathered: bytes of the whole layer where it is gathered from shards (packed weights travel packed).
+    gathered: bytes of the whole layer where it is gathered from shards (packed weights travel packed);
+    sent: parameters in the reduction of its gradients. The last shard of a tensor is padded, and so are both.
     """
 
     weights: tuple[Weight, ...]
@@ -46,6 +47,7 @@ class Layer(NamedTuple):
     gradients: int
     cached: int
     gathered: int
+    sent: int
 
 
 class Step(NamedTuple):
@@ -227,14 +229,22 @@ def _weighed(
     )
     trainable = sum(weight.elements for weight in weights if weight.trainable)
     gradients = _gradient_bytes(weights, shared)
-    width = tape.precision.weights
+    width, ranks = tape.precision.weights, shared.shards_weights
     gathered = sum(
-        weight.elements * width
+        padded((weight,), ranks) * width
         if weight.trainable
-        else adapters.frozen_bytes(weight._replace(width=width), weight.elements, base)
+        else adapters.frozen_bytes(weight._replace(width=width), padded((weight,), ranks), base)
         for weight in weights
     )
-    return Layer(weights, _elements(weights), trainable, gradients, tape.cast_bytes(), gathered)
+    sent = padded(tuple(weight for weight in weights if weight.trainable), ranks)
+    return Layer(
+        weights, _elements(weights), trainable, gradients, tape.cast_bytes(), gathered, sent
+    )
+
+
+def padded(weights: tuple[Weight, ...], ranks: int) -> int:
+    """Elements of all shards together."""
+    return ranks * sum(parallel.share(weight, ranks) for weight in weights)
 
 
 def _elements(weights: tuple[Weight, ...]) -> int:
@@ -314,9 +324,8 @@ def local_states(
     mine = []
     for weight, copies in counted:
         if weight.trainable:
-            rows = -(-weight.rows // ranks)
             width = precision.moments if precision.master else weight.width
-            mine.append((weight.cut(rows, width), copies))
+            mine.append((weight.piece(ranks, width), copies))
     return mine
 
 

@@ -96,8 +96,13 @@ class Tape:
 
     # -- operations
 
-    def linear(self, x: Tensor, out: int, name: str, bias: bool = False) -> Tensor:
-        """y = x W^T + b. Keeps its input when W trains; under autocast that is a copy of its own."""
+    def linear(
+        self, x: Tensor, out: int, name: str, bias: bool = False, adaptable: bool = True
+    ) -> Tensor:
+        """y = x W^T + b. Keeps its input when W trains; under autocast that is a copy of its own.
+
+        `adaptable`: whether it is a module of its own, on which an adapter can stand.
+        """
         columns = x.elements // self.tokens
         width = self.precision.weights
         weights: tuple[Weight, ...] = (Weight(name, out, columns, width, self.trains),)
@@ -110,7 +115,7 @@ class Tape:
         casts = self.precision.compute * out * columns if self.precision.autocast and x.grad else 0
         trained = weights if self.trains else ()
         self.record("linear", output, (cast,), (cast,) if self.trains else (), trained, casts=casts)
-        if self.adapter and self.adapter.covers(name):
+        if adaptable and self.adapter and self.adapter.covers(name):
             output = self._adapted(x, output, columns, out, name)
         return output
 
@@ -250,6 +255,11 @@ class Tape:
         """Keeps its output."""
         output = Tensor(x.elements, x.width, x.grad)
         return self.record("tanh", output, (x,), (output,))
+
+    def sigmoid(self, x: Tensor) -> Tensor:
+        """Keeps its output."""
+        output = Tensor(x.elements, x.width, x.grad)
+        return self.record("sigmoid", output, (x,), (output,))
 
     def scale(self, x: Tensor) -> Tensor:
         """A constant times x: keeps nothing."""

@@ -26,7 +26,8 @@ class Tensor:
 class Weight(NamedTuple):
     """A parameter tensor: its name, shape (columns 0 for a vector), bytes an element, and whether it trains.
 
-    `matmul`: whether it is a linear's, which autocast casts and quantisation packs.
+    `matmul`: whether it is a linear's, which autocast casts and quantisation packs; `matrices`: how many of that shape stand
+    in it, one behind the other.
     """
 
     name: str
@@ -35,17 +36,26 @@ class Weight(NamedTuple):
     width: int
     trainable: bool = True
     matmul: bool = True
+    matrices: int = 1
 
     @property
     def elements(self) -> int:
         """Number of parameters."""
-        return self.rows * (self.columns or 1)
+        return self.matrices * self.rows * (self.columns or 1)
 
     def cut(self, rows: int, width: int) -> "Weight":
         """So many rows of it, in a format of `width` bytes."""
         if rows == self.rows and width == self.width:
             return self
-        return Weight(self.name, rows, self.columns, width, self.trainable, self.matmul)
+        return Weight(
+            self.name, rows, self.columns, width, self.trainable, self.matmul, self.matrices
+        )
+
+    def piece(self, ranks: int, width: int) -> "Weight":
+        """The largest of `ranks` pieces along the first dimension, in a format of `width` bytes."""
+        if self.matrices == 1:
+            return self.cut(-(-self.rows // ranks), width)
+        return self._replace(matrices=-(-self.matrices // ranks), width=width)
 
 
 class Operation(NamedTuple):

@@ -81,6 +81,10 @@ def test_the_checked_runs_are_those_of_the_truth():
         "Phi-3": "phi3",
         "Gemma 2": "gemma2",
         "Gemma 3": "gemma3",
+        "Mixtral": "mixtral",
+        "Qwen2 MoE": "qwen2_moe",
+        "Qwen3 MoE": "qwen3_moe",
+        "OLMoE": "olmoe",
     }
     found = {}
     for family, file in files.items():

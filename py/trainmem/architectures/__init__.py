@@ -13,6 +13,12 @@ from trainmem.architectures.dense import (
     phi_layer,
     qwen3_layer,
 )
+from trainmem.architectures.experts import (
+    mixtral_layer,
+    olmoe_layer,
+    qwen2_moe_layer,
+    qwen3_moe_layer,
+)
 from trainmem.architectures.gemma import gemma2_layer, gemma3_layer
 from trainmem.architectures.model import Architecture, Kinds, Model, every_sixth_sees_all
 from trainmem.tensors import Weight
@@ -92,6 +98,20 @@ ARCHITECTURES: dict[str, Architecture] = {
     "phi": Architecture(
         phi_layer, "layernorm", rotary=0.5, head_bias=True, attention_bias=True, mlp_bias=True,
         targets=("q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"),
+    ),
+    "mixtral": Architecture(
+        mixtral_layer, defaults={"experts": 8, "experts_per_token": 2}, targets=("q_proj", "k_proj", "v_proj", "o_proj"),
+    ),
+    "qwen2_moe": Architecture(
+        qwen2_moe_layer, attention_bias=True, defaults={"experts": 60, "experts_per_token": 4, "shared_experts": 4},
+        targets=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "shared_expert_gate"),
+    ),
+    "qwen3_moe": Architecture(
+        qwen3_moe_layer, defaults={"experts": 128, "experts_per_token": 8},
+        targets=("q_proj", "k_proj", "v_proj", "o_proj"),
+    ),
+    "olmoe": Architecture(
+        olmoe_layer, defaults={"experts": 64, "experts_per_token": 8}, targets=("q_proj", "k_proj", "v_proj", "o_proj"),
     ),
     "gemma2": Architecture(gemma2_layer, "gemma_norm", sees_all=1, attentions=("eager",), capped=True),
     "gemma3": Architecture(gemma3_layer, "gemma_norm", tables=2, sees_all=5, kinds=every_sixth_sees_all),

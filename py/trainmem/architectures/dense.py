@@ -5,38 +5,44 @@ from trainmem.tape import Tape
 from trainmem.tensors import Tensor
 
 
-def llama_layer(tape: Tape, model: Model, x: Tensor, qk_norm: bool = False) -> Tensor:
-    """Llama, Mistral, Qwen2 (which adds biases to q, k and v) and, with `qk_norm`, Qwen3."""
-    wide, narrow, bias = (
-        model.heads * model.head_dim,
-        model.kv_heads * model.head_dim,
-        model.attention_bias,
-    )
-    y = tape.rmsnorm(x, "input_layernorm")
-    tape.begin_attention()
-    q = tape.linear(y, wide, "q_proj", bias)
-    if qk_norm:
-        q = tape.rmsnorm(q, "q_norm", model.head_dim)
-    k = tape.linear(y, narrow, "k_proj", bias)
-    if qk_norm:
-        k = tape.rmsnorm(k, "k_norm", model.head_dim)
-    v = tape.linear(y, narrow, "v_proj", bias)
-    q, k = tape.rope(q, x), tape.rope(k, x)
-    attended = tape.attend(
-        q, k, v, model.heads, model.kv_heads, model.attention_dropout, window=model.window
-    )
-    attended = tape.linear(attended, model.hidden, "o_proj", bias and model.arch == "llama")
-    tape.end_attention()
-    x = tape.add(x, attended)
-    y = tape.rmsnorm(x, "post_attention_layernorm")
-    gate = tape.activation(tape.linear(y, model.ffn, "gate_proj", model.mlp_bias))
-    gated = tape.mul(gate, tape.linear(y, model.ffn, "up_proj", model.mlp_bias))
-    return tape.add(x, tape.linear(gated, model.hidden, "down_proj", model.mlp_bias))
+def llama_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
+    """Llama, Mistral, Qwen2 (which adds biases to q, k and v)."""
+    return gated(tape, model, attention(tape, model, x))
 
 
 def qwen3_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
     """Qwen3: Llama with a norm on each head of q and k."""
-    return llama_layer(tape, model, x, qk_norm=True)
+    return gated(tape, model, attention(tape, model, x, norm=model.head_dim))
+
+
+def attention(tape: Tape, model: Model, x: Tensor, norm: int = 0) -> Tensor:
+    """Llama's first branch, added to its input; `norm`: over how many numbers of q and k there is a norm."""
+    wide, narrow = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    bias = model.attention_bias
+    y = tape.rmsnorm(x, "input_layernorm")
+    tape.begin_attention()
+    q = tape.linear(y, wide, "q_proj", bias)
+    if norm:
+        q = tape.rmsnorm(q, "q_norm", norm)
+    k = tape.linear(y, narrow, "k_proj", bias)
+    if norm:
+        k = tape.rmsnorm(k, "k_norm", min(norm, narrow))
+    v = tape.linear(y, narrow, "v_proj", bias)
+    q, k = tape.rope(q, x), tape.rope(k, x)
+    y = tape.attend(
+        q, k, v, model.heads, model.kv_heads, model.attention_dropout, window=model.window
+    )
+    y = tape.linear(y, model.hidden, "o_proj", bias and model.arch not in ("qwen2", "qwen2_moe"))
+    tape.end_attention()
+    return tape.add(x, y)
+
+
+def gated(tape: Tape, model: Model, x: Tensor) -> Tensor:
+    """Llama's second branch, added to its input."""
+    y = tape.rmsnorm(x, "post_attention_layernorm")
+    gate = tape.activation(tape.linear(y, model.ffn, "gate_proj", model.mlp_bias))
+    y = tape.mul(gate, tape.linear(y, model.ffn, "up_proj", model.mlp_bias))
+    return tape.add(x, tape.linear(y, model.hidden, "down_proj", model.mlp_bias))
 
 
 def gpt2_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:

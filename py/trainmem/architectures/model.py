@@ -1,6 +1,6 @@
 """The dimensions of a model, and what a family of models is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from trainmem.tape import Tape
@@ -67,7 +67,8 @@ class Architecture(NamedTuple):
     of a head that is rotated, from so many pairs of `tables`; `embedding_dropout`: whether the dropout stands behind the embedding too; `listed_first`: the tensors
     that a layer lists before those in the order of its forward (a loop over tensors meets neighbours); `capped`: whether the logits
     go through a tanh; `kinds`: which layers are unlike the others; `sees_all`: the first layer without a window,
-    where the others have one; `attentions`: the kernels that it has, where not all.
+    where the others have one; `attentions`: the kernels that it has, where not all; `defaults`: dimensions that a layer
+    of this family cannot be without.
     """
 
     layer: Callable[[Tape, Model, Tensor], Tensor]
@@ -86,6 +87,7 @@ class Architecture(NamedTuple):
     mlp_bias: bool = False
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    defaults: Mapping[str, int] = {}
     listed_first: tuple[str, ...] = ()
     targets: tuple[str, ...] = (
         "q_proj",
