@@ -10,7 +10,8 @@ from left to right, all of one sort: bytes, a count, or a ratio.
 Quantities: `allocated reserved device` with `.low` and `.high` for the ends of their bands; the
 parts `parameters gradients optimizer activations overhead`, at the peak or `@PHASE`; the phases
 `forward-end loss-backward layers-backward embedding-tail optimizer-step`; outside the step `load
-first-step evaluation save`; `row.KEY` and `row.KEY@PHASE`; `layer-saved`; `parameter-count` and
+first-step evaluation save`; a part, `allocated` or `device` at a pipeline stage's own peak, as
+`activations@stage-1`; `row.KEY` and `row.KEY@PHASE`; `layer-saved`; `parameter-count` and
 `trainable-count`; of the verdict `need usable limit free over`. The words `verdict` and
 `peak-phase` stand alone.
 
@@ -149,12 +150,24 @@ def _quantity(name: str, query: str) -> Value:
 
 
 def _at(report: Report, quantity: str, phase: str) -> float | None:
+    if phase.startswith("stage-"):
+        return _at_stage(report, quantity, phase.removeprefix("stage-"))
     if phase not in PHASES:
         raise NumberError(f"`{phase}` is no phase; they are {', '.join(PHASES)}")
     if quantity.startswith("row."):
         rows = report.rows_at(PHASES[phase])
         return _rows({row.key: 0 for row in rows}, rows, quantity.removeprefix("row."))
     return report.parts_at(PHASES[phase]).get(quantity)
+
+
+def _at_stage(report: Report, quantity: str, number: str) -> float | None:
+    """Return a part of one pipeline stage's GPU, or the whole; stages are counted from 1, as pages show them."""
+    stages = {str(rank.stage + 1): rank for rank in report.ranks}
+    if number not in stages:
+        raise NumberError(f"`stage-{number}` is no stage; they are {', '.join(stages)}")
+    rank = stages[number]
+    whole = {"device": rank.device, "allocated": rank.device - rank.by_part["overhead"]}
+    return (whole | rank.by_part).get(quantity)
 
 
 def _rows(known: Mapping[str, int], rows: ledger.Ledger, key: str) -> int:
