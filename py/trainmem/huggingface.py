@@ -38,13 +38,9 @@ def _guessed(config: Mapping[str, Any]) -> str:
     return {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
             "Qwen3ForCausalLM": "qwen3", "GPT2LMHeadModel": "gpt2", "GPTNeoXForCausalLM": "gpt_neox",
             "OPTForCausalLM": "opt", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3",
-<<<<<<< HEAD
-            "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text"}.get(first, "")  # fmt: skip
-=======
             "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
             "MixtralForCausalLM": "mixtral", "Qwen2MoeForCausalLM": "qwen2_moe", "Qwen3MoeForCausalLM": "qwen3_moe",
-            "OlmoeForCausalLM": "olmoe"}.get(str(names[0]), "")  # fmt: skip
->>>>>>> e746542 (x)
+            "OlmoeForCausalLM": "olmoe"}.get(first, "")  # fmt: skip
 
 
 def _count(config: Mapping[str, Any], *names: str, default: int | None = None) -> int:
