@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import trainmem
 from trainmem import cli, text, units
 from trainmem.estimate import estimate
 from trainmem.link import link, parse
@@ -148,7 +149,20 @@ def test_compare_shows_two_runs(run):
     code, out, _ = run("compare", SMALL, f"{SMALL}&optimizer=sgd")
     assert code == 0
     assert "adamw" in out
+    assert out.count("Optimizer step") == 1
     assert "B: https://site.example/memory/workbench/?v=1&" in out
+
+
+def test_the_version_is_printed(run):
+    """`--version` prints the version of the package."""
+    assert run("--version") == (0, f"trainmem {trainmem.__version__}\n", "")
+
+
+def test_a_filter_that_finds_nothing_is_shown_without_control_characters(run):
+    """A terminal is not steered by a filter that is echoed."""
+    code, _, err = run("gpus", "\x1b[31mred")
+    assert code == 2
+    assert "\x1b" not in err
 
 
 def test_link_prints_the_canonical_link(run):

@@ -138,7 +138,8 @@ def overview() -> str:
         "",
         f"A QUERY is {QUERY}.",
         "Without a command, a query is estimated. `trainmem COMMAND --help` says more.",
-        "Exit codes: 0 fits, 1 tight, 3 does not fit, 2 the input had a fault.",
+        "Exit codes: 0 fits, 1 tight or no verdict, 3 does not fit, 2 the input had a fault.",
+        "`trainmem --version` prints the version.",
     ]
     return "\n".join(lines) + "\n"
 

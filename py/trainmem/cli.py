@@ -5,8 +5,8 @@
     trainmem search "model=llama-3.1-8b" --gpus 8
     trainmem compare A B · models · gpus · optimizers · link
 
-Exit codes: 0 fits, 1 tight, 3 does not fit, 2 the input had a fault (it is named on stderr, and the
-answer with defaults in its place is still printed).
+Exit codes: 0 fits, 1 tight or no verdict, 3 does not fit, 2 the input had a fault (it is named on
+stderr, and the answer with defaults in its place is still printed).
 """
 
 # ruff: noqa: PLC0415  imports stand where they are needed: a call pays only for what it uses
@@ -15,6 +15,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import trainmem
 from trainmem import arguments, words
 from trainmem.arguments import Asked
 
@@ -171,7 +172,9 @@ def _listed(asked: Asked) -> int:
     wanted = "".join(asked.given)
     rows = listings.LISTS[asked.command](wanted.lower(), asked.lang)
     if not rows:
-        print(words.text("list.none", asked.lang, given=wanted), file=sys.stderr)
+        from trainmem.link import shown
+
+        print(words.text("list.none", asked.lang, given=shown(wanted)), file=sys.stderr)
         return BAD_INPUT
     from trainmem.terminal import aligned
 
@@ -194,8 +197,12 @@ def main(given: "Sequence[str] | None" = None) -> int:
     """Run one command and return its exit code."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
+    asked = list(sys.argv[1:] if given is None else given)
+    if asked[:1] == ["--version"]:
+        print(f"trainmem {trainmem.__version__}")
+        return 0
     try:
-        code = _run(arguments.read(list(sys.argv[1:] if given is None else given)))
+        code = _run(arguments.read(asked))
         sys.stdout.flush()
     except arguments.UsageError as error:
         print(f"trainmem: {error}", file=sys.stderr)

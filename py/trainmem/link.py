@@ -75,7 +75,7 @@ def parse(query: str, model: Model | None = None, default: str = "") -> tuple[Ru
     run, broken = checks.settle(Run(**chosen), frozenset(chosen))
     problems = _few(problems)
     return run, problems + [
-        Problem(key, _shown(given), kind, values) for key, given, kind, values in broken
+        Problem(key, shown(given), kind, values) for key, given, kind, values in broken
     ]
 
 
@@ -109,7 +109,7 @@ def _read_all(text: str, problems: list[Problem]) -> dict[str, Any]:
     text = str(text).lstrip("?")
     if len(text) > LONGEST_QUERY:
         problems.append(
-            Problem("", _shown(text), "too_long", {"n": len(text), "limit": LONGEST_QUERY})
+            Problem("", shown(text), "too_long", {"n": len(text), "limit": LONGEST_QUERY})
         )
         text = text[:LONGEST_QUERY].rpartition("&")[0]
     chosen: dict[str, Any] = {}
@@ -123,27 +123,27 @@ def _read_all(text: str, problems: list[Problem]) -> dict[str, Any]:
             problems.append(_unknown_key(name, given))
         elif name in chosen:
             problems.append(
-                Problem(name, _shown(given), "duplicate", {"kept": _written(chosen[name])})
+                Problem(name, shown(given), "duplicate", {"kept": _written(chosen[name])})
             )
         else:
             try:
                 chosen[name] = _read(KEYS[name], given)
             except _RejectedError as rejected:
                 problems.append(
-                    Problem(name, _shown(given), rejected.kind, rejected.values_of_problem)
+                    Problem(name, shown(given), rejected.kind, rejected.values_of_problem)
                 )
     return chosen
 
 
 def _check_version(given: str, problems: list[Problem]) -> None:
     if given not in map(str, FROZEN):
-        problems.append(Problem("v", _shown(given), "version", {"version": VERSION}))
+        problems.append(Problem("v", shown(given), "version", {"version": VERSION}))
 
 
 def _unknown_key(name: str, given: str) -> Problem:
     near = _near(name, tuple(KEYS), 0.6)
     kind = "unknown_key" if near else "unknown_key_plain"
-    return Problem(_shown(name), _shown(given), kind, {"nearest": near[0]} if near else {})
+    return Problem(shown(name), shown(given), kind, {"nearest": near[0]} if near else {})
 
 
 def _near(text: str, choices: tuple[str, ...], likeness: float) -> list[str]:
@@ -265,7 +265,7 @@ def _size(value: int) -> str:
     return f"{value}B"
 
 
-def _shown(text: Any) -> str:
+def shown(text: Any) -> str:
     """A reader's own text, short and without control or direction characters, so that a sentence stays readable."""
     visible = "".join(
         c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"

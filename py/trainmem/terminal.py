@@ -215,6 +215,8 @@ def compare(first: "Report", second: "Report", language: str = "en") -> str:
     rows.append((a.word("col.total"), a.size(first.device), b.size(second.device), total))
     verdicts = (say.word(f"verdict.{say.report.verdict.kind}") for say in (a, b))
     rows.append(("", *verdicts, ""))
+    peaks = (say.phase(say.report.peak_phase) for say in (a, b))
+    rows.append((a.word("chart.peak"), *peaks, ""))
     return aligned(rows)
 
 
