@@ -159,6 +159,7 @@
           for (const old of [...built, ...document.querySelectorAll(".tm-cell-built")]) if (old) old.hidden = true;
           this.#loaded ||= output.textContent !== "";
         }
+        output.tabIndex = output.scrollWidth > output.clientWidth ? 0 : -1; // the keyboard scrolls it, too
         this.#status(runs ? this.#say(this.#loaded ? "running" : "loading") : "");
       };
       new MutationObserver(look).observe(run, { attributes: true, attributeFilter: ["class"] });
@@ -168,7 +169,7 @@
     #status(text) {
       const status = this.querySelector(".tm-cell__status");
       if (status && status.textContent !== text) status.textContent = text;
-      this.toggleAttribute("data-running", text !== "");
+      this.toggleAttribute("data-busy", text !== "");
     }
 
     #done() {
