@@ -229,7 +229,7 @@ def phases(step: Step, stage: int, aside: Aside | None = None) -> dict[str, Amou
     }
     back = step.plan.plain.back
     layer_now = {
-        "kept_by_layers": kept - (0 if step.plan.plain.input else step.plan.plain.bytes),
+        "kept_by_layers": kept - step.plan.plain.bytes + step.plan.plain.input,
         "layer_in_backward": back.kept,
         "backward_working": back.working,
         "layer_gradients": aside.largest,
