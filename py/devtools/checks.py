@@ -47,10 +47,10 @@ def _failure(check: Check) -> str:
         check=False,
     )
     print(done.stdout, end="", flush=True)
-    return phrase(check, done.stdout) if done.returncode else ""
+    return phrase(check, done.stdout, ROOT) if done.returncode else ""
 
 
-def phrase(check: Check, output: str, root: Path = ROOT) -> str:
+def phrase(check: Check, output: str, root: Path) -> str:
     """Say which check failed and in which files, read from the check's output."""
     names = list(dict.fromkeys(filter(None, (_file(line, root) for line in output.splitlines()))))
     shown = ", ".join(names[:MOST_FILES])
@@ -60,6 +60,6 @@ def phrase(check: Check, output: str, root: Path = ROOT) -> str:
 
 
 def _file(line: str, root: Path) -> str:
-    """Return the file that a line is about: "FILE:3: …" or "Would reformat: FILE"."""
-    name = line.removeprefix("Would reformat: ").split(":")[0].strip()
+    """Return the file that a line is about: "FILE:3: …" or " --> FILE:3:1"."""
+    name = line.strip().removeprefix("--> ").split(":")[0]
     return name if name and (root / name).is_file() else ""

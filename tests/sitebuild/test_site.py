@@ -2,10 +2,12 @@
 
 import base64
 import gzip
+import json
 import os
 import zipfile
 
 from sitebuild import archive, runtime, site
+from trainmem import words
 
 
 def test_english_page_is_marked():
@@ -48,6 +50,17 @@ def test_no_fence_or_expression_is_left_in_a_page():
         text = page.read_text("utf-8")
         assert "{{ " not in text.replace("<code>{{ ", ""), page
         assert "```" not in text, page
+
+
+def test_search_leaves_calculators_out():
+    """What calculators say is not in the search index, however deep their elements are nested."""
+    for language in site.LANGUAGES:
+        folder = site.SITE if language == "en" else site.SITE / language
+        pages = json.loads((folder / "search/search_index.json").read_text("utf-8"))["docs"]
+        assert len(pages) > 10
+        changed = words.text("status.changed", language)
+        assert changed in (folder / "workbench/index.html").read_text("utf-8")
+        assert [] == [page["location"] for page in pages if changed in page["text"]]
 
 
 def test_pack_holds_the_file():
