@@ -10,7 +10,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from devtools.steps import ROOT, Stamp, StepError, files, run, step
+from devtools.steps import ROOT, Stamp, StepError, alone, files, run, step
 
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -32,7 +32,9 @@ def install_debian_package(name: str) -> None:
 def environment() -> None:
     """Make .venv, in which `trainmem`, `sitebuild` and `devtools` can be imported from py/."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    stamp = Stamp("venv", [], home=VENV)
+    stamp = Stamp(
+        "venv", [], str(ROOT), home=VENV
+    )  # a moved folder has another path in its scripts
     if stamp.fresh(PYTHON):
         return
     if not importlib.util.find_spec("ensurepip"):
@@ -108,14 +110,16 @@ def npm() -> None:
 
 def site() -> None:
     """Set up what a build of the site needs."""
-    requirements("site")
-    npm()
+    with alone():
+        requirements("site")
+        npm()
 
 
 def tests() -> None:
     """Set up what the tests need; a Chromium is looked for when a browser test is to run."""
-    requirements("test")
-    npm()
+    with alone():
+        requirements("test")
+        npm()
 
 
 def platform() -> str:

@@ -101,10 +101,9 @@ def score(extra: list[str]) -> int:
 def clean(_extra: list[str]) -> int:
     """Remove everything that the other verbs made."""
     with step("clean"):
-        for name in MADE:
-            shutil.rmtree(ROOT / name, ignore_errors=True)
-        for folder in list(ROOT.rglob("__pycache__")):
-            shutil.rmtree(folder, ignore_errors=True)
+        for folder in (*(ROOT / name for name in MADE), *ROOT.rglob("__pycache__")):
+            if folder.exists():
+                shutil.rmtree(folder)
     return 0
 
 
@@ -137,12 +136,14 @@ def main(arguments: list[str]) -> int:
     known, extra = _parser().parse_known_args(arguments)
     if extra and known.verb not in TAKES_MORE:
         _parser().error(f"{known.verb} takes no {extra[0]}")
-    CACHE.mkdir(exist_ok=True)
     reason = ""
     try:
+        CACHE.mkdir(exist_ok=True)
         code = VERBS[known.verb](extra)
     except StepError as error:
         code, reason = 1, str(error)
+    except OSError as error:
+        code, reason = 1, f"{error.filename}: {error.strerror}"
     except KeyboardInterrupt:
         code = 130
     word = {0: "done", 130: "stopped"}.get(code, "failed")

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from devtools.steps import files
+from devtools.steps import StepError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,19 @@ WAIT_SECONDS = 0.7
 
 def public_url() -> str:
     """Return the site's public address: SITE_URL if set, else the one of the local server."""
-    return (os.environ.get("SITE_URL") or LOCAL_URL).rstrip("/") + "/"
+    address = (os.environ.get("SITE_URL") or LOCAL_URL).rstrip("/") + "/"
+    if not _is_address(address):
+        raise StepError(f"SITE_URL is {address}; it must be an address such as {LOCAL_URL}")
+    return address
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is http or https, with a host and, if any, a port that exists."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number, or too large
+        return False
 
 
 class Handler(SimpleHTTPRequestHandler):

@@ -167,3 +167,13 @@ def test_server_keeps_to_its_path_and_finds_a_free_port(tmp_path):
                 urllib.request.urlopen(address.removesuffix("b/") + "index.html")
         finally:
             server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "address", ["nonsense", "http://localhost:99999/", "ftp://a.example/", "http://a:b/"]
+)
+def test_an_address_that_is_none_is_said_in_a_sentence(monkeypatch, address):
+    """SITE_URL names an address, or one sentence says what it is."""
+    monkeypatch.setenv("SITE_URL", address)
+    with pytest.raises(steps.StepError, match="SITE_URL is "):
+        serve.public_url()
