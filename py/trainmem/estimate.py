@@ -56,9 +56,9 @@ def card_of(run: Run) -> Card:
 
 
 def groups_of(run: Run) -> int:
-    """How many communicators a run has."""
+    """How many communicators a GPU of the run is in: one for each axis, data's among them."""
     data = run.gpus // (run.tp * run.pp)
-    return (data > 1) + (run.tp > 1) + (run.pp > 1)
+    return sum(size > 1 for size in (data, run.tp, run.pp, run.cp, run.ep))
 
 
 def judge(most: int, kind: str, groups: int, card: Card) -> Verdict:
