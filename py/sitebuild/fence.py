@@ -31,6 +31,7 @@ from markdown.preprocessors import Preprocessor
 from markdown.util import AtomicString
 from pymdownx.superfences import SuperFencesException
 
+from devtools.serve import public_url
 from sitebuild import numbers
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def calculator(
 
     md.tm_calculators = getattr(md, "tm_calculators", 0) + 1  # type: ignore[attr-defined]
     identity = f"calc-{md.tm_calculators}"  # type: ignore[attr-defined]
-    named = {"identity": identity, "repository": repository()}
+    named = {"identity": identity, "repository": repository(), "address": address(md)}
     query = "&".join(source.split())
     fields = [name for name in options.get("fields", "").replace(",", " ").split() if name]
     spoken = getattr(md, "tm_language", "en")
@@ -178,14 +179,28 @@ def repository() -> str:
 
 def base(md: Markdown) -> str:
     """Return the way from the page to the root of its language, such as `../`."""
-    if "relpath" in md.treeprocessors:  # mkdocs says which page this is
-        url: str = md.treeprocessors["relpath"].file.url  # type: ignore[attr-defined]
-    elif "rendering_context" in md.preprocessors:  # so does Zensical
-        url = md.preprocessors["rendering_context"].page.url  # type: ignore[attr-defined]
-    else:
+    url = place(md)
+    if url is None:
         return DEFAULT_BASE
     way = posixpath.relpath(".", posixpath.dirname(url) or ".")
     return "" if way == "." else way + "/"
+
+
+def address(md: Markdown) -> str:
+    """Return where the page is published: the build of each language has the root of its pages."""
+    root = os.environ.get(f"SITE_URL_{getattr(md, 'tm_language', 'en').upper()}")
+    return (root or public_url()) + (place(md) or "")
+
+
+def place(md: Markdown) -> str | None:
+    """Return the page's own way from the root of its language, if it is known."""
+    if "relpath" in md.treeprocessors:  # mkdocs says which page this is
+        url: str | None = md.treeprocessors["relpath"].file.url  # type: ignore[attr-defined]
+    elif "rendering_context" in md.preprocessors:  # so does Zensical
+        url = md.preprocessors["rendering_context"].page.url  # type: ignore[attr-defined]
+    else:
+        return None
+    return url
 
 
 def makeExtension(**settings: Any) -> Figures:  # noqa: N802  (Markdown looks for this name)

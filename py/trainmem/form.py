@@ -85,18 +85,27 @@ def described(key: Key, value: object, language: str) -> str:
         return choice(key, text, language)
     if not text:
         return words.text("value.auto", language)
-    return f"{text} {words.text(f'unit.{key.unit}', language)}" if key.unit else text
+    return f"{text} {unit(key, value, language)}" if key.unit else text
 
 
-def state(run: Run, base: Run) -> dict[str, Any]:
-    """What a form must show after a change: texts of the boxes that differ from the default, and slider positions."""
+def unit(key: Key, value: object, language: str) -> str:
+    """The unit beside a value: 1 sequence, 2 sequences."""
+    one = f"unit.{key.unit}.one"
+    if value == 1 and words.has(one, language):
+        return words.text(one, language)
+    return words.text(f"unit.{key.unit}", language)
+
+
+def state(run: Run, base: Run, language: str = "en") -> dict[str, Any]:
+    """What a form must show after a change: texts of the boxes that differ from the default, units, slider positions."""
     changed = {
         name: shown(key, getattr(run, name))
         for name, key in KEYS.items()
         if getattr(run, name) != getattr(base, name)
     }
     sliders = {name: nearest(steps, getattr(run, name)) for name, steps in STEPS.items()}
-    return {"changed": changed, "sliders": sliders}
+    told = {name: unit(key, getattr(run, name), language) for name, key in KEYS.items() if key.unit}
+    return {"changed": changed, "sliders": sliders, "units": told}
 
 
 def nearest(steps: Sequence[int], value: float) -> int:
@@ -234,8 +243,11 @@ def _box(
         inputmode="decimal" if key.kind.endswith("number") else "numeric" if numeric else None,
         placeholder=hints.get(key.name), aria_describedby=described, class_="tm-ltr",
     )  # fmt: skip
-    unit = element("span", form.word(f"unit.{key.unit}"), class_="tm-unit") if key.unit else None
-    return element("span", box, unit, class_="tm-control")
+    value = getattr(form.run, key.name)
+    beside = (
+        element("span", unit(key, value, form.language), class_="tm-unit") if key.unit else None
+    )
+    return element("span", box, beside, class_="tm-control")
 
 
 def _choices(options: list[tuple[str, str]], current: str) -> list[Markup]:
@@ -262,10 +274,11 @@ def _slider(form: Form, key: Key) -> Markup | None:
     steps = STEPS.get(key.name)
     if steps is None:
         return None
-    at = nearest(steps, getattr(form.run, key.name))
-    unit = form.word(f"unit.{key.unit}") if key.unit else ""
+    value = getattr(form.run, key.name)
+    at = nearest(steps, value)
+    beside = unit(key, value, form.language) if key.unit else ""
     return element(
         "input", type="range", class_="tm-slider", min=0, max=len(steps) - 1, value=at,
-        data_steps=" ".join(units.integer(step) for step in steps), data_unit=unit,
-        aria_label=form.label(key), aria_valuetext=f"{units.integer(steps[at])} {unit}".strip(),
+        data_steps=" ".join(units.integer(step) for step in steps),
+        aria_label=form.label(key), aria_valuetext=f"{units.integer(steps[at])} {beside}".strip(),
     )  # fmt: skip

@@ -4,6 +4,7 @@ A panel is one region of a page. Sentences come whole from the words tables; num
 that they keep their direction in every language.
 """
 
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from trainmem import chart, units, words
@@ -253,14 +254,16 @@ def _issue(scene: Scene, query: str) -> str:
 
 
 def open_workbench(scene: Scene) -> Markup:
-    """The same run with all its settings."""
-    target = f"{scene.base}workbench/index.html?{link(scene.report.run)}"
+    """The same run with all its settings; from inside another page, in a window of its own."""
+    run = scene.report.run
+    target = f"{scene.base}workbench/index.html?{link(run.but(embed=False))}"
+    own = {"target": "_blank", "rel": "noopener"} if run.embed else {}
     return element(
-        "p", element("a", scene.word("button.open_workbench"), href=target), class_="tm-open"
+        "p", element("a", scene.word("button.open_workbench"), href=target, **own), class_="tm-open"
     )
 
 
-def problems(scene: Scene, sentences: list[str]) -> Markup:
+def problems(scene: Scene, sentences: Sequence[str]) -> Markup:
     """What a link said that could not be used, on top of the page."""
     if not sentences:
         return Markup("")

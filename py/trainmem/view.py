@@ -36,6 +36,8 @@ class Request(NamedTuple):
     stage: str = (
         ""  # "first" asks for what answers a keystroke, "rest" for what follows it, "" for all
     )
+    notice: Sequence[str] = ()  # sentences about the link that are not settled yet
+    pending: Sequence[str] = ()  # keys beside `edited` that were typed and never answered
 
 
 Region = Callable[[Scene], Markup]
@@ -71,32 +73,35 @@ def respond(request_json: str) -> str:
 def answer(request: Request) -> dict[str, Any]:
     """What the page has to show now.
 
-    A wrong entry typed into a form leaves everything as it was, and says so (`stale`); in a link the key falls back.
+    A wrong entry typed into a form leaves everything as it was, and says so (`stale`); in a link the key falls back, and
+    so does a key that does not go with what was chosen from a list.
     """
     run, found = _read(request)
     if request.page == "markdown":
         page = f"{request.address}?{link(run)}"
         return {"text": text.markdown(estimate(run), page, request.language)}
-    sentences = [[problem.key, problem.sentence(request.language)] for problem in found]
-    if request.edited and found:
+    sentences = [[problem.key, sentence_of(problem, request.language)] for problem in found]
+    if request.edited and _refused(request, found):
         return {"query": None, "stale": True, "problems": sentences, "say": sentences[0][1], "parts": {
             "stale": _stale(sentences[0][1], request.language),
         }}  # fmt: skip
     shown = _scene(request, run)
-    parts: dict[str, str] = {} if request.stage == "rest" else {"stale": ""}
-    if not request.edited:
-        parts["problems"] = panels.problems(shown, [sentence for _, sentence in sentences])
+    told = [sentence for _, sentence in sentences]
+    parts: dict[str, str] = {}
+    if request.stage != "rest":
+        parts["stale"] = _fell_back(told) if request.edited else ""
+        parts["problems"] = panels.problems(shown, request.notice if request.edited else told)
     for name, make in REGIONS[request.page].items():
         if not request.stage or (name in FIRST) == (request.stage == "first"):
             parts[name] = make(shown)
     return {
         "query": link(run),
         "title": scene.heading(shown) if request.page == "workbench" else "",
-        "say": scene.say(shown),
+        "say": " ".join([*told, scene.say(shown)] if request.edited else [scene.say(shown)]),
         "parts": parts,
         "problems": sentences,
         "stale": False,
-        "form": form.state(run, _default_run(request.default)),
+        "form": form.state(run, _default_run(request.default), request.language),
         "hints": form.dimensions(run, shown.report.model) if request.page == "workbench" else {},
     }
 
@@ -105,6 +110,23 @@ def _read(request: Request) -> tuple[Run, list[Problem]]:
     """The run of a request. A link that names its version says everything; one that does not builds on the page's own."""
     whole = request.query.startswith("v=") or "&v=" in request.query or not request.default
     return parse(request.query, default="" if whole else request.default)
+
+
+def _refused(request: Request, found: list[Problem]) -> bool:
+    """Whether an entry must be corrected first: what was typed is wrong, or what was chosen is itself impossible."""
+    key = KEYS.get(request.edited)
+    if key is None or not key.kind.endswith(("choice", "preset", "flag")):
+        return bool(found)
+    typed = {request.edited, *request.pending}
+    return any(problem.key in typed for problem in found)
+
+
+def sentence_of(problem: Problem, language: str) -> str:
+    """A problem in the words of the page: a setting by the name that its field has, and by its key."""
+    if problem.key not in KEYS:
+        return problem.sentence(language)
+    label = words.text(f"label.{problem.key}", language)
+    return problem._replace(key=f"{label} ({problem.key})").sentence(language)
 
 
 _defaults: dict[str, Run] = {}
@@ -127,6 +149,12 @@ def _stale(sentence: str, language: str) -> Markup:
     return Markup(element("p", last_good, " ", sentence, class_="tm-stale"))
 
 
+def _fell_back(sentences: Sequence[str]) -> Markup:
+    """What a choice has changed besides itself."""
+    lines = [element("p", sentence, class_="tm-stale") for sentence in sentences]
+    return fragment(*lines)
+
+
 # The element of a page
 
 
@@ -139,10 +167,20 @@ def page_html(
     *,
     identity: str = "calc",
     repository: str = "",
+    address: str = "",
 ) -> str:
-    """The complete element of a page, as it stands before any script runs; `query` is the page's own default."""
+    """The complete element of a page, as it stands before any script runs; `query` is the page's own default.
+
+    `address` is where the page is published: what is shared from a folder names that.
+    """
     run = _checked(page, query, fields)
-    asked = {"language": language, "base": base, "identity": identity, "repository": repository}
+    asked = {
+        "language": language,
+        "base": base,
+        "identity": identity,
+        "repository": repository,
+        "address": address,
+    }
     request = Request(page, default=query, **asked)
     parts = answer(request)["parts"]
     shown = _scene(request, run)
@@ -186,6 +224,7 @@ def _spoken(language: str) -> dict[str, str]:
         "clipboard": "error.clipboard",
         "retry": "button.retry",
         "failed": "status.failed",
+        "stopped": "status.stopped",
     }
     return {name: words.text(key, language) for name, key in names.items()}
 

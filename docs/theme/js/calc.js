@@ -30,6 +30,21 @@
     });
   };
 
+  // The focus stays where the reader is: on the node itself, on what says the same, or on the heading.
+  const keepFocus = (region, change) => {
+    const held = region.contains(document.activeElement) ? document.activeElement : null;
+    const text = held?.firstElementChild?.textContent;
+    change();
+    if (!held || region.contains(document.activeElement)) return;
+    const same = text && [...region.querySelectorAll("a, button")]
+      .find((one) => one.firstElementChild?.textContent === text);
+    const target = same || region.querySelector("h1, h2") || region.closest("tm-calc").querySelector("h1, output");
+    if (target && target !== same) target.tabIndex = -1;
+    target?.focus({ preventScroll: true });
+  };
+
+  const settings = (query) => new Map(new URLSearchParams(query));
+
   const copy = async (text) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -45,12 +60,18 @@
   };
 
   class Calculator extends HTMLElement {
-    #good = ""; // query of the result that is shown
+    #good = ""; // query of the result that is shown, or of the link that is being read
     #edits = new Map(); // what was typed since, by key
+    #chips = ""; // query of the run that the links in the results start from
+    #notice = []; // what was wrong with the link: [key, sentence]
     #sent = new Map(); // texts of the regions, as they were last put into the page
     #texts = {}; // what the boxes say once they are left
     #next = null; // the request that waits; only the latest one does
+    #turn = 0; // counts links: an answer to an earlier one is of no use
+    #read = true; // the link was answered
+    #answered = false; // the numbers on the page are ours, not those of the build
     #running = false;
+    #dirty = false; // the address is behind
     #push = false;
     #timers = {};
     #stop = null;
@@ -58,13 +79,13 @@
     connectedCallback() {
       this.#stop = new AbortController();
       const { signal } = this.#stop;
-      this.#good = this.dataset.query;
+      this.place = location.pathname;
+      this.#good = this.#chips = this.dataset.query;
       this.addEventListener("input", (event) => this.#input(event), { signal });
       this.addEventListener("change", (event) => this.#change(event), { signal });
       this.addEventListener("click", (event) => this.#click(event), { signal });
       this.addEventListener("submit", (event) => event.preventDefault(), { signal });
-      addEventListener("popstate", () => this.#address(true), { signal });
-      this.#address(false);
+      this.#open();
     }
 
     disconnectedCallback() {
@@ -75,49 +96,72 @@
 
     // The address
 
-    // The query in the address belongs to the calculator that the fragment names, else to the first.
-    get #owns() {
-      const named = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-      return (named?.localName === "tm-calc" ? named : document.querySelector("tm-calc")) === this;
+    get query() { return this.#good; }
+
+    #open() {
+      const embedded = tmAddress.embedded();
+      document.documentElement.toggleAttribute("data-tm-embed", embedded);
+      for (const link of this.querySelectorAll(".tm-open a")) if (embedded) Object.assign(link, { target: "_blank", rel: "noopener" });
+      const query = tmAddress.settingsOf(this);
+      if (query) this.#show(query);
+      for (const [key, value] of this.#typedBefore()) this.#edit(key, value);
+      if (!this.#next && !this.#running) (self.requestIdleCallback ?? setTimeout)(() => self.tmKernel?.start().catch(() => {}));
     }
 
-    get #embedded() {
-      return new URLSearchParams(location.search).get("embed") === "1";
+    // Back, Forward, or a link into this page.
+    moved() {
+      const query = tmAddress.settingsOf(this) || this.dataset.query;
+      if (query !== this.#good || this.#edits.size) this.#show(query);
     }
 
-    #address(moved) {
-      document.documentElement.toggleAttribute("data-tm-embed", this.#embedded);
-      const query = this.#owns ? location.search.slice(1) : "";
-      if (query || moved) return this.#show(query || this.dataset.query);
-      (self.requestIdleCallback ?? setTimeout)(() => self.tmKernel?.start().catch(() => {}));
+    // Bring the address up to what was typed, before the reader goes.
+    flush() {
+      if (this.#dirty) this.#write();
     }
 
     #write() {
-      if (this.#embedded) return;
-      const url = new URL(location.href);
-      const first = document.querySelector("tm-calc") === this;
-      const named = url.hash.length > 1 && document.getElementById(url.hash.slice(1));
-      url.search = this.#good;
-      if (!first) url.hash = this.id;
-      else if (named?.localName === "tm-calc") url.hash = "";
-      const how = this.#push ? "pushState" : "replaceState";
-      this.#push = false;
-      if (url.href !== location.href) history[how](history.state, "", url);
+      const push = this.#push;
+      this.#dirty = this.#push = false;
+      if (tmAddress.embedded()) return;
+      const query = this.hasAttribute("data-stale") ? this.#good : this.#asked(this.#edits);
+      tmAddress.write(tmAddress.of(this, query), push);
+    }
+
+    // What was typed before this script ran.
+    #typedBefore() {
+      return [...this.querySelectorAll(".tm-field [name]")].filter((control) => {
+        if (control.options) return !control.selectedOptions[0]?.defaultSelected;
+        if (control.type === "radio") return control.checked && !control.defaultChecked;
+        return control.value !== control.defaultValue;
+      }).map((control) => [control.name, control.value]);
     }
 
     // Questions to Python
 
-    #show(query, push = false) {
-      this.#edits.clear();
+    #show(query, { push = false, edits = new Map() } = {}) {
+      if (push) this.flush();
+      this.#edits = edits;
       this.#good = query;
+      this.#turn += 1;
+      this.#read = false;
+      this.#dirty ||= push;
       this.#push ||= push;
-      this.#ask({ edited: "", write: push });
+      this.#wait();
+      this.#ask({ edited: "", write: push, turn: this.#turn });
     }
 
     #edit(key, value, push = false) {
+      if (push) this.flush();
       this.#edits.set(key, value);
+      this.#dirty = true;
       this.#push ||= push;
-      this.#ask({ edited: key, stage: "first" });
+      this.#ask({ edited: key, stage: "first", turn: this.#turn });
+    }
+
+    // The numbers of the build are not those of the link: better none until it is read.
+    #wait() {
+      const other = !this.#answered && tmAddress.asks(this.#good) && this.#good !== this.dataset.query;
+      this.toggleAttribute("data-loading", other);
     }
 
     #ask(request) {
@@ -131,12 +175,14 @@
       while (this.#next) {
         const request = this.#next;
         this.#next = null;
+        if (!this.#read) Object.assign(request, { edited: "", stage: "" }); // a link is read whole
         const edits = new Map(this.#edits);
         try {
           const reply = JSON.parse(await this.#call(this.#request(request, edits)));
-          // What was typed meanwhile is newer; but a link must be read before it can be edited.
           if (!this.isConnected) break;
-          if (!this.#next || !request.edited) this.#apply(reply, request, edits);
+          // What was typed meanwhile is newer; but a link must be read before it can be edited.
+          const current = request.turn === this.#turn;
+          if (current && !(this.#next && request.edited)) this.#apply(reply, request, edits);
         } catch (error) {
           if (!this.#next) this.#fail(error, request);
         }
@@ -145,7 +191,9 @@
     }
 
     async #call(request) {
-      this.#timers.busy = setTimeout(() => this.setAttribute("aria-busy", "true"), BUSY_AFTER);
+      const busy = () => this.setAttribute("aria-busy", "true");
+      if (this.hasAttribute("data-loading")) busy();
+      else this.#timers.busy = setTimeout(busy, BUSY_AFTER);
       try {
         return await self.tmKernel.call("respond", JSON.stringify(request));
       } finally {
@@ -154,16 +202,24 @@
       }
     }
 
-    #request({ edited = "", stage = "" }, edits) {
-      const { page, language, base, repository } = this.dataset;
+    #asked(edits) {
+      if (!edits.size) return this.#good;
       const query = new URLSearchParams(this.#good);
       for (const [key, value] of edits) query.set(key, value);
+      return query.toString();
+    }
+
+    #request({ edited = "", stage = "" }, edits) {
+      const { page, language, base, repository } = this.dataset;
+      if (edited) this.#notice = this.#notice.filter(([key]) => !edits.has(key));
       return {
         page, language, base, repository, edited, stage,
         address: this.#place(),
         default: this.dataset.default,
         identity: this.id,
-        query: edits.size ? query.toString() : this.#good,
+        notice: this.#notice.map(([, sentence]) => sentence),
+        pending: [...edits.keys()].filter((key) => key !== edited),
+        query: this.#asked(edits),
       };
     }
 
@@ -171,22 +227,26 @@
 
     #apply(reply, request, edits) {
       this.querySelector(".tm-failed")?.remove();
+      this.removeAttribute("data-loading");
       this.toggleAttribute("data-stale", reply.stale);
       for (const [name, html] of Object.entries(reply.parts)) this.#put(name, html);
       this.#errors(reply.stale ? reply.problems : []);
       this.#say(reply.say);
-      if (reply.stale) return;
+      if (reply.stale) return this.flush();
       this.#good = reply.query;
+      this.#read = this.#answered = true;
+      if (!request.edited) this.#notice = reply.problems;
       for (const [key, value] of edits) {
         if (this.#edits.get(key) === value) this.#edits.delete(key);
       }
+      if (request.stage !== "first") this.#chips = reply.query;
       if (request.stage === "rest") return;
       if (reply.title) document.title = reply.title;
-      this.#fill(reply, request.edited);
-      if (request.stage !== "first") return request.write && this.#write();
+      this.#fill(reply, request.edited, edits);
+      if (request.stage !== "first") return (request.write || this.#dirty) && this.#write();
       this.#timers.rest = setTimeout(() => {
         this.#write();
-        this.#ask({ edited: request.edited, stage: "rest" });
+        this.#ask({ edited: request.edited, stage: "rest", turn: this.#turn });
       }, REST_AFTER);
     }
 
@@ -196,27 +256,41 @@
       const region = this.querySelector(`[data-region="${name}"]`);
       const fresh = document.createElement("template");
       fresh.innerHTML = html; // made by our own Python, which escapes every text
-      if (region) morph(region, fresh.content);
+      if (region) keepFocus(region, () => morph(region, fresh.content));
     }
 
-    // What the controls show. The one that is being typed into is left alone until it is left.
-    #fill({ form, hints }, edited) {
+    // What the controls show. What the reader has typed and Python has not answered stays, and so does
+    // the box that is being typed into, until it is left.
+    #fill({ form, hints }, edited, sent) {
       for (const field of this.querySelectorAll(".tm-field")) {
         const { key } = field.dataset;
         const text = form.changed[key] ?? field.dataset.default;
+        const unit = form.units[key] ?? "";
         this.#texts[key] = text;
         field.toggleAttribute("data-changed", key in form.changed);
         if (!edited && key in form.changed) field.closest("details")?.setAttribute("open", "");
         for (const control of field.querySelectorAll("[name]")) {
-          if (control.type === "radio") control.checked = control.value === text;
-          else if (control !== document.activeElement || edited !== key) control.value = text;
+          const answered = edited === key || sent.has(key);
+          const typed = this.#edits.has(key) || (answered && control === document.activeElement);
+          if (control.type === "radio") control.checked = control.value === (this.#edits.get(key) ?? text);
+          else if (!typed) this.#set(control, text);
           if (key in hints) control.placeholder = hints[key];
         }
+        if (unit) field.querySelector(".tm-unit").textContent = unit;
         const slider = field.querySelector(".tm-slider");
         if (!slider) continue;
         if (slider !== document.activeElement) slider.value = form.sliders[key];
-        slider.setAttribute("aria-valuetext", `${text} ${slider.dataset.unit}`.trim());
+        slider.setAttribute("aria-valuetext", `${text} ${unit}`.trim());
       }
+    }
+
+    // A box whose text is selected whole, ready to be typed over, stays so.
+    #set(control, text) {
+      if (control.value === text) return;
+      const over = control === document.activeElement && control.selectionStart === 0
+        && control.selectionEnd === control.value.length;
+      control.value = text;
+      if (over) control.select();
     }
 
     #errors(problems) {
@@ -241,20 +315,23 @@
       }, SAY_AFTER);
     }
 
+    // The numbers that stand here are shown again, with a sentence that says whose they are.
     #fail(error, request) {
       console.error(error);
+      this.removeAttribute("data-loading");
       this.querySelector(".tm-failed")?.remove();
       const line = document.createElement("p");
       line.className = "tm-failed";
       line.setAttribute("role", "alert");
-      line.textContent = `${this.dataset.failed} `;
+      line.textContent = `${this.#answered ? this.dataset.stopped : this.dataset.failed} `;
       const again = document.createElement("button");
       again.type = "button";
       again.className = "tm-button";
       again.textContent = this.dataset.retry;
       again.addEventListener("click", () => {
         line.remove();
-        this.#ask(request);
+        this.#wait();
+        this.#ask({ ...request, turn: this.#turn });
       });
       line.append(again);
       (this.querySelector('[data-region="stale"]') ?? this.querySelector('[data-region="verdict"]')).after(line);
@@ -267,7 +344,8 @@
       if (!field) return;
       const { key } = field.dataset;
       if (!target.matches(".tm-slider")) {
-        if (target.name) this.#edit(key, target.value, target.hasAttribute("data-preset"));
+        // A choice is a step that Back undoes; what is typed or slid is on its way.
+        if (target.name) this.#edit(key, target.value, target.matches("select, [type=radio]"));
         return;
       }
       const box = field.querySelector("[name]");
@@ -288,12 +366,26 @@
       if (chip && !event.button && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)) {
         event.preventDefault();
         event.stopPropagation();
-        return this.#show(chip.dataset.query, true);
+        return this.#step(chip.dataset.query);
       }
       const field = at(".tm-field");
       if (at(".tm-reset")) return this.#reset(field);
       if (at(".tm-help")) return this.#help(at(".tm-help"), field);
       if (at("[data-copy]")) this.#copy(at("[data-copy]"));
+    }
+
+    // What a link in the results changes is done to the run as it is now, and what was typed since the
+    // link was made stays.
+    #step(target) {
+      const [from, to, query] = [settings(this.#chips), settings(target), new URLSearchParams(this.#good)];
+      const edits = this.hasAttribute("data-stale") ? new Map() : new Map(this.#edits);
+      for (const key of new Set([...from.keys(), ...to.keys()])) {
+        if (from.get(key) === to.get(key)) continue;
+        edits.delete(key);
+        if (to.has(key)) query.set(key, to.get(key));
+        else query.delete(key);
+      }
+      this.#show(this.#chips === this.#good ? target : query.toString(), { push: true, edits });
     }
 
     #reset(field) {
@@ -322,15 +414,16 @@
       }
     }
 
-    // The address of this page without its query, as it is published.
+    // The address of this page without its query, as it is published: a folder of the reader's is
+    // nobody else's.
     #place() {
-      const url = new URL(location.href);
+      const url = new URL(location.protocol === "file:" ? this.dataset.address : location.href);
       url.search = url.hash = "";
-      return url.protocol === "file:" ? url.href : url.href.replace(/index\.html$/, "");
+      return url.href.replace(/index\.html$/, "");
     }
 
     async #textOf({ copy: kind, text }) {
-      if (kind === "link") return `${this.#place()}?${this.#good}`;
+      if (kind === "link") return tmAddress.of(this, this.#good, this.#place()).href;
       if (text) return text;
       const request = { ...this.#request({}, new Map()), page: kind };
       return JSON.parse(await self.tmKernel.call("respond", JSON.stringify(request))).text;

@@ -19,6 +19,7 @@
     const target = inLanguage(link.hreflang);
     if (location.protocol === "file:" && target.pathname.endsWith("/")) target.pathname += "index.html";
     target.search = location.search;
+    target.hash = location.hash; // it may say which calculator the query is for
     location.assign(target);
   }, true);
 })();
