@@ -113,8 +113,8 @@ def test_each_card_has_plausible_figures(identity):
     assert 10 <= card.get("bf16_tflops", 100) <= 5_000
     assert 50 <= card.get("power_w", 100) <= 1_500
     assert 2016 <= card["year"] <= 2026
-    low, high = card.get("torch_gib_range", (1, 1))
     middle = card.get("torch_gib", 1)
+    low, high = card.get("torch_gib_range", (middle, middle))
     assert low <= middle <= high <= card.get("driver_mib", 2**20) / 1024
     assert card.get("driver_mib", 0) <= card.get("driver_mib_ecc_off", 2**20)
     assert card.get("driver_mib", 0) * 2**20 <= card["marketed_gb"] * 2**30 * 1.001
