@@ -91,3 +91,59 @@ def test_search_finds_a_page(base, page):
     page.locator("input.md-search__input").first.click()
     page.keyboard.type("playground")
     page.wait_for_selector(".md-search-result__item a[href*='playground.html']")
+
+
+@pytest.mark.parametrize("path", ["index.html", "workbench/index.html", "how-sure.html"])
+@pytest.mark.parametrize("language", ["", "ur/", "bn/"])
+def test_every_page_leads_to_the_others(base, new_page, language, path):
+    """On a wide screen each page shows links to the workbench, the guides, the playground, the rest."""
+    page = new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"{base}{language}{path}")
+
+    for target in ("workbench/", "guides/", "how-sure.html", "playground.html"):
+        assert page.locator(f"a[href*='{target}']:visible").count(), target
+    page.locator(".md-tabs a[href*='guides/']").click()
+    page.wait_for_url("**/guides/*")
+    page.locator(".md-sidebar--primary a[href*='adam']").wait_for()
+
+
+def test_english_titles_are_not_reversed_among_urdu_ones(base, new_page):
+    """A question mark of an English title stands at its end, on the right, in the Urdu navigation."""
+    page = new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"{base}ur/guides/where-does-the-memory-go.html")
+    titles = page.locator(".md-sidebar--primary .md-ellipsis:visible")
+    title = titles.filter(has_text="Where does the memory go?").last
+
+    first, mark = title.evaluate(
+        """(element) => {
+          const text = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+          while (text.nextNode() && !text.currentNode.data.includes("?"));
+          const at = (offset) => {
+            const range = document.createRange();
+            range.setStart(text.currentNode, offset);
+            range.setEnd(text.currentNode, offset + 1);
+            return range.getBoundingClientRect().x;
+          };
+          const data = text.currentNode.data;
+          return [at(data.indexOf("W")), at(data.indexOf("?"))];
+        }"""
+    )
+    assert first < mark
+
+
+def test_the_word_searched_for_is_no_setting(http, page):
+    """Enter in the search opens the page with the word marked; the calculator has nothing to say on it."""
+    page.goto(f"{http}index.html")
+    page.locator("input.md-search__input").first.click()
+    page.keyboard.type("triples the weights")
+    page.locator(".md-search-result__item a[href*='adam-triples']").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/guides/adam-triples-the-weights.html?h=*")
+    page.locator("mark").first.wait_for(state="attached")
+    page.locator("tm-calc select").first.select_option(index=1)
+    page.wait_for_url("**?v=1&*")
+
+    assert 0 == page.locator(".tm-problems li").count()
+
+    assert page.locator("mark").count()
+    assert 0 == page.locator(".tm-problems li").count()
