@@ -58,6 +58,7 @@ def requirements(name: str) -> None:
     stamp = Stamp(f"requirements-{name}", [lock], home=VENV)
     if stamp.fresh(PYTHON):
         return
+    stamp.path.unlink(missing_ok=True)  # an install that stops halfway leaves neither state
     with step(f"install requirements/{name}.txt"):
         pip: list[str | Path] = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check"]
         run([*pip, "-q", "--require-hashes", "-r", lock])
