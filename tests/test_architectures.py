@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainmem import catalog
-from trainmem.architectures import ARCHITECTURES, Model, outside_weights
+from trainmem.architectures import ARCHITECTURES, Model, outside_weights, targets
 from trainmem.estimate import estimate
 from trainmem.precision import PRECISIONS
 from trainmem.run import Run
@@ -169,10 +169,14 @@ def test_what_stands_outside_the_layers():
 def test_adapters_may_stand_on_every_linear(arch):
     """The targets of a family are names of its linears, and all of its linears; routers and stacked experts are none."""
     shape = {"hidden": 8, "ffn": 5, "kv_heads": 2, "group": 1, "head_dim": 4, "batch": 1, "seq": 1}
-    found = model(arch, shape)
-    tape = Tape(PRECISIONS["bf16-true"], 1, 1, adapter=Adapter(2, frozenset({"all-linear"}), 4, 0))
-    ARCHITECTURES[arch].layer(tape, found, tape.new(found.hidden))
-    adapted = {w.name.split(".")[-2] for w in tape.weights if w.name.endswith(".lora_A")}
+    adapter, adapted = Adapter(2, frozenset({"all-linear"}), 4, 0), set()
+    for q_rank in (0, 3):  # DeepSeek's queries may be compressed
+        found = model(arch, shape, q_rank=q_rank)
+        tape = Tape(PRECISIONS["bf16-true"], 1, 1, adapter=adapter)
+        ARCHITECTURES[arch].layer(tape, found, tape.new(found.hidden))
+        here = {w.name.split(".")[-2] for w in tape.weights if w.name.endswith(".lora_A")}
+        assert here == set(targets(found))
+        adapted |= here
     assert adapted == set(ARCHITECTURES[arch].targets)
 
 

@@ -104,3 +104,17 @@ def test_a_window_matters_from_its_length_on():
     repeated = 2 * 2 * (32 - 8) * 128 * 1024
     assert estimate(run).layer_saved == plain + 2 * 1024 * 1024 + repeated
     assert estimate(run.but(window=1025)).layer_saved == plain
+
+
+def test_the_first_layers_may_be_dense():
+    """DeepSeek V2 Lite: one dense layer, then experts; each kind leaves its own, and backward ends with the dense one."""
+    run = Run(model="deepseek-v2-lite", precision="bf16-true", seq=512)
+    step = estimate(run).step
+    assert step.order == (1,) + (0,) * 26
+    dense, mixture = step.at(0), step.at(1)
+    assert dense.elements < mixture.elements
+    assert step.layers_elements == dense.elements + 26 * mixture.elements
+    assert step.gradients_from(1) == 2 * 26 * mixture.elements + 26 * 2 * 64 * 2048
+    assert step.plan.at(0).bytes < step.plan.at(1).bytes == step.plan.plain.bytes
+    assert estimate(run.but(dense_layers=0)).step.order == (0,) * 27
+    assert estimate(run.but(dense_layers=99)).step.order == (0,) * 27

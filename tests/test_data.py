@@ -69,28 +69,42 @@ def test_no_two_entries_share_a_name():
 
 
 def _count(model):
-    """Parameters of a dense decoder in closed form."""
+    """Parameters of a decoder in closed form."""
     h, layers, f = model["hidden"], model["layers"], model["ffn"]
-    wide, narrow = model["heads"] * model["head_dim"], model["kv_heads"] * model["head_dim"]
-    embedding = model["vocab"] * h
-    heads = embedding * (1 if model["tied"] else 2)
+    heads = model["vocab"] * h * (1 if model["tied"] else 2)
     if model["arch"] in ("gpt2", "gpt_neox", "opt"):
         block = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h
         places = {"gpt2": model["positions"], "opt": model["positions"] + 2}.get(model["arch"], 0)
         return heads + places * h + layers * block + 2 * h
     if model["arch"] == "phi":
+        wide, narrow = (model[key] * model["head_dim"] for key in ("heads", "kv_heads"))
         block = 2 * h * wide + 2 * h * narrow + wide + 2 * narrow + h + 2 * h * f + f + h + 2 * h
         return heads + model["vocab"] + layers * block + 2 * h
-    experts, shared = model.get("experts", 0), model.get("shared_experts", 0)
-    forward = 3 * h * f
-    if experts:
-        forward = experts * (3 * h * model["moe_ffn"] + h) + shared * 3 * h * model["moe_ffn"]
-    block = 2 * h * wide + 2 * h * narrow + forward + 2 * h
-    if model["arch"] in ("gemma2", "gemma3"):
-        block += 2 * h + 2 * model["head_dim"] * (model["arch"] == "gemma3")
-    extra = {"qwen2": wide + 2 * narrow, "qwen3": 2 * model["head_dim"]}
-    block += extra.get(model["arch"].removesuffix("_moe"), 0) + h * (model["arch"] == "qwen2_moe")
-    return heads + layers * block + h
+    dense = model.get("dense_layers", 0) if "experts" in model else layers
+    forward = dense * 3 * h * f + (layers - dense) * _experts(model)
+    return heads + layers * (_attention(model) + 2 * h) + forward + h
+
+
+def _attention(model):
+    """Parameters of the first branch of a layer of Llama's kind, with the norms that a family adds."""
+    h, d, arch = model["hidden"], model["head_dim"], model["arch"].removesuffix("_moe")
+    wide, narrow = model["heads"] * d, model["kv_heads"] * d
+    if "kv_rank" in model:
+        q, kv, rotated = model.get("q_rank", 0), model["kv_rank"], model["rotary_dim"]
+        query = h * q + q + q * wide if q else h * wide
+        values = model["heads"] * model["value_dim"]
+        up = kv * (wide - model["heads"] * rotated + values)
+        return query + h * (kv + rotated) + kv + up + values * h
+    extra = {"qwen2": wide + 2 * narrow, "qwen3": 2 * d, "gemma2": 2 * h, "gemma3": 2 * h + 2 * d}
+    return 2 * h * wide + 2 * h * narrow + extra.get(arch, 0)
+
+
+def _experts(model):
+    """Parameters of a router and its experts; Qwen2's shared one has a gate."""
+    one = 3 * model["hidden"] * model.get("moe_ffn", model["ffn"])
+    each = model.get("experts", 0) * (one + model["hidden"])
+    gate = model["hidden"] * (model["arch"] == "qwen2_moe")
+    return each + model.get("shared_experts", 0) * one + gate
 
 
 @pytest.mark.parametrize("identity", MODELS)

@@ -97,6 +97,7 @@ def test_defaults_of_a_family():
         ("gpt_neox", 20_554_567_680), ("opt", 125_239_296), ("phi", 1_418_270_720), ("phi3", 3_821_079_552),
         ("gemma2", 2_614_341_888), ("gemma3_text", 2_628_658_432),
         ("mixtral", 46_702_792_704), ("qwen2_moe", 14_315_784_192), ("qwen3_moe", 15_350_731_776), ("olmoe", 13_361_612_800),
+        ("deepseek_v2", 38_612_307_968), ("deepseek_v3", 671_026_404_352),
     ],
 )  # fmt: skip
 def test_defaults_are_those_of_the_config_classes(kind, count):

@@ -14,8 +14,8 @@ FOLDER = Path(trainmem.__file__).parent
 
 ORDER = (
     "units", "tables", "words", "ledger", "catalog",
-    "precision", "tensors", "tape", "routing", "backward", "architectures", "optimizers", "adapters", "loss", "checkpointing", "parallel",
-    "overhead", "run", "checks", "link", "huggingface", "step", "aside", "phases", "transformer_engine", "megatron", "rows", "changes", "estimate",
+    "precision", "tensors", "recorder", "tape", "routing", "backward", "architectures", "optimizers", "adapters", "loss", "checkpointing", "parallel",
+    "overhead", "run", "checks", "link", "configs", "huggingface", "weighing", "step", "aside", "phases", "transformer_engine", "megatron", "rows", "changes", "estimate",
     "lines", "layouts", "search",
     "markup", "plot", "text", "form", "scene", "chart", "panels", "accounts", "view",
     "listings", "terminal", "found", "arguments", "cli", "__main__",

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "truth"
 FILES = {
     "llama": 84, "mistral": 10, "qwen2": 20, "qwen3": 24, "gpt2": 20, "further": 339, "gpt_neox": 57, "opt": 39, "phi": 31,
     "phi3": 41, "gemma2": 31, "gemma3": 34, "mixtral": 21,
-    "qwen2_moe": 31, "qwen3_moe": 20, "olmoe": 23,
+    "qwen2_moe": 31, "qwen3_moe": 20, "olmoe": 23, "deepseek_v2": 19, "deepseek_v3": 17,
 }  # fmt: skip
 LAYER_BYTES, PHASE, PEAK = 64, 0.0001, 0.0005
 

@@ -6,8 +6,9 @@
 """
 
 from trainmem.architectures import Model
+from trainmem.configs import ConfigError
 from trainmem.estimate import Report, estimate
-from trainmem.huggingface import ConfigError, from_hf
+from trainmem.huggingface import from_hf
 from trainmem.layouts import Limits
 from trainmem.link import Problem, link, parse
 from trainmem.run import KEYS, Run

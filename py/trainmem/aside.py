@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from trainmem import adapters, parallel
 from trainmem.architectures import ARCHITECTURES
-from trainmem.step import Amounts, Step, padded
+from trainmem.step import Step
+from trainmem.weighing import Amounts, padded
 
 
 class Aside(NamedTuple):

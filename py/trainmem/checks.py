@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from trainmem.architectures import ARCHITECTURES, Model
+from trainmem.architectures import ARCHITECTURES, Model, targets
 from trainmem.run import KEYS, Run, model_of
 
 Broken = tuple[str, Any, str, dict[str, Any]]  # key, what was given, kind of problem, its values
@@ -73,19 +73,15 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
             run = _divides(run, "kv_heads", model.heads, "heads", broken)
         if model_of(run).heads % model_of(run).kv_heads:  # only the query heads were named
             run = run.but(kv_heads=model_of(run).heads)
-    if model.rotary_dim > model.head_dim:
-        if run.rotary_dim:
-            run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
-        run = run.but(rotary_dim=min(model_of(run).rotary_dim, model.head_dim))
     for key, least in ARCHITECTURES[model.arch].defaults.items():
         if least and not getattr(model, key):
             run = _back(run, key, broken, "range", low=1, high=KEYS[key].maximum, nearest=least)
     model = model_of(run)
-    if model.experts_per_token > max(1, model.experts):
-        values = {"low": 1, "high": model.experts, "nearest": model.experts}
-        run = _back(run, "experts_per_token", broken, "range", **values)
-        if model_of(run).experts_per_token > model.experts:
-            run = run.but(experts_per_token=model.experts)
+    if model.rotary_dim > model.head_dim:
+        if run.rotary_dim:
+            run = _back(run, "rotary_dim", broken, "range", low=0, high=model.head_dim, nearest=0)
+        run = run.but(rotary_dim=min(model_of(run).rotary_dim, model.head_dim))
+    run, model = _chosen(run, broken), model_of(run)
     alike = model.arch in ("gpt_neox", "opt")
     alike |= model.arch == "gpt2" and run.framework == "transformers"
     if alike and model_of(run).kv_heads != model_of(run).heads:
@@ -94,6 +90,18 @@ def _shape(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
             run = _back(run, "kv_heads", broken, "bad_value", allowed=str(heads), nearest=heads)
         run = run.but(kv_heads=heads)
     return run
+
+
+def _chosen(run: Run, broken: list[Broken]) -> Run:
+    """No more experts work on a token than there are."""
+    model = model_of(run)
+    if model.experts_per_token <= max(1, model.experts):
+        return run
+    values = {"low": 1, "high": model.experts, "nearest": model.experts}
+    run = _back(run, "experts_per_token", broken, "range", **values)
+    if model_of(run).experts_per_token <= model.experts:
+        return run
+    return run.but(experts_per_token=model.experts)
 
 
 def _attention(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
@@ -240,7 +248,7 @@ def _tensor_parallel(run: Run, broken: list[Broken]) -> Run:
 
 def _targets(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     """LoRA targets are names of the family's linears; PEFT's default for a family stands in for names that it lacks."""
-    known = ARCHITECTURES[model_of(run).arch].targets
+    known = targets(model_of(run))
     names = run.lora_targets.split(",")
     if not run.lora_rank or all(name in known or name == "all-linear" for name in names):
         return run

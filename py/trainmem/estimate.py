@@ -9,7 +9,8 @@ from trainmem.changes import Change, changes
 from trainmem.ledger import PARTS, Ledger
 from trainmem.phases import phases
 from trainmem.run import Run, model_of
-from trainmem.step import Amounts, Step, walk
+from trainmem.step import Step, walk
+from trainmem.weighing import Amounts
 
 
 class Verdict(NamedTuple):

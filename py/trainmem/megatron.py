@@ -16,9 +16,10 @@ from trainmem.ledger import PHASES
 from trainmem.optimizers import OPTIMIZERS, Counted
 from trainmem.precision import PRECISIONS, Precision
 from trainmem.run import Run, model_of
-from trainmem.step import Amounts, Step
+from trainmem.step import Step
 from trainmem.tensors import Weight
 from trainmem.transformer_engine import Layout, MegatronTape, layer, layout_of, norm_of
+from trainmem.weighing import Amounts
 
 BYTES_A_LOGIT = {"full": 6, "vocab-parallel": 6, "fused": 10, "fused-te": 4}
 """At the peak, for a logit of this GPU's share of the vocabulary. Vocabulary-parallel cross-entropy turns one FP32 copy in place from

@@ -95,5 +95,6 @@ def divided(model: Model, tp: int) -> Model:
         heads=model.heads // tp,
         kv_heads=max(1, model.kv_heads // tp),
         ffn=model.ffn // tp,
+        moe_ffn=model.moe_ffn // tp,
         vocab=-(-model.vocab // tp),
     )

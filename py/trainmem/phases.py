@@ -8,7 +8,8 @@ against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory insid
 from trainmem.architectures import ARCHITECTURES, rotary_dim
 from trainmem.aside import Aside, aside_of
 from trainmem.ledger import PHASES
-from trainmem.step import Amounts, Step, padded
+from trainmem.step import Step
+from trainmem.weighing import Amounts, padded
 
 # The phases
 

@@ -18,6 +18,21 @@ def router(
     return largest(tape, soft, chosen, width, normalised)
 
 
+def wide_router(tape: Tape, y: Tensor, experts: int, chosen: int, scores: str) -> Tensor:
+    """DeepSeek's: its weight and its product are FP32; `scores`: "softmax", or "sigmoid", whose shares are brought to one."""
+    wide = tape.cast(y, 4)
+    weight = Weight("gate", experts, y.elements // tape.tokens, 4, tape.trains)
+    tape.weights.append(weight)
+    tape.flops += 2 * y.elements * experts
+    logits = tape.new(experts, 4, y.grad or tape.trains)
+    kept, made = ((wide,), (weight,)) if tape.trains else ((), ())
+    tape.record("linear", logits, (wide,), kept, made)
+    soft = tape.new(experts, 4, logits.grad)
+    tape.record(scores, soft, (logits,), (soft,))
+    top = largest(tape, soft, chosen, 4, normalised=scores == "sigmoid")
+    return tape.scale(top)
+
+
 def largest(tape: Tape, soft: Tensor, chosen: int, width: int, normalised: bool) -> Tensor:
     """The largest shares: keeps where they stood, and what a division by their sum needs."""
     top = tape.new(chosen, 4, soft.grad)
@@ -42,8 +57,10 @@ def mixture(tape: Tape, y: Tensor, shares: Tensor, experts: int, chosen: int, ff
     out = grouped(tape, gated, experts, hidden, chosen, "down_proj", offsets)
     weighed = Tensor(out.elements, max(out.width, share.width), out.grad or share.grad)
     tape.record("mul", weighed, (out, share), (out, share), temporary=weighed.bytes)
+    back = Tensor(weighed.elements, weighed.width, weighed.grad)
+    tape.record("index", back, (weighed,), (tape.new(chosen, 8),), temporary=weighed.bytes)
     total = tape.new(hidden, weighed.width, weighed.grad)
-    tape.record("index", total, (weighed,), (tape.new(chosen, 8),), temporary=2 * weighed.bytes)
+    tape.record("sum", total, (back,))
     return tape.cast(total, y.width)
 
 

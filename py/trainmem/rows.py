@@ -9,7 +9,8 @@ from typing import NamedTuple
 from trainmem.ledger import Factors, Ledger, Row, divided, product
 from trainmem.optimizers import OPTIMIZERS
 from trainmem.overhead import Overhead
-from trainmem.step import Amounts, Step
+from trainmem.step import Step
+from trainmem.weighing import Amounts
 
 
 class Kind(NamedTuple):

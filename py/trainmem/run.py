@@ -55,6 +55,8 @@ ARCHITECTURES = (
     "qwen2_moe",
     "qwen3_moe",
     "olmoe",
+    "deepseek_v2",
+    "deepseek_v3",
 )
 
 _KEYS = (

@@ -17,7 +17,8 @@ from trainmem.estimate import Card, Verdict, around, card_of, estimate, groups_o
 from trainmem.layouts import Limits, counts, data_of, layouts, sized, sizes
 from trainmem.phases import phases
 from trainmem.run import KEYS, Run
-from trainmem.step import Amounts, Step, resized, walk
+from trainmem.step import Step, resized, walk
+from trainmem.weighing import Amounts
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future

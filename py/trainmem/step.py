@@ -6,15 +6,14 @@ Weights, states and buffers are weighed here for one GPU; `phases` adds what com
 from collections.abc import Callable
 from typing import NamedTuple
 
-from trainmem import adapters, checkpointing, loss, parallel
+from trainmem import adapters, checkpointing, loss, parallel, weighing
 from trainmem.architectures import ARCHITECTURES, Model, kinds, outside_weights
-from trainmem.optimizers import OPTIMIZERS, Counted
+from trainmem.optimizers import Counted
 from trainmem.precision import Precision
 from trainmem.run import Run, model_of
 from trainmem.tape import Tape
 from trainmem.tensors import Adapter, Weight
-
-Amounts = dict[str, int]
+from trainmem.weighing import Amounts
 
 
 class Asked(NamedTuple):
@@ -160,15 +159,15 @@ def walk(
     layers = tuple(_weighed(tape, stored, shared, adapter is None, run.base) for tape in tapes)
     outside = tuple(outside_weights(model, stored.weights, adapter is None))
     counted = _counted(model, layers, there.order, outside)
-    mine = local_states(stored, shared, counted)
-    static = _static(run, stored, shared, counted, mine)
-    gradients = _gradient_bytes(outside, shared)
+    mine = weighing.local_states(stored, shared, counted)
+    static = weighing.static(run, stored, shared, counted, mine)
+    gradients = weighing.gradient_bytes(outside, shared)
     gradients += sum(there.order.count(i) * one.gradients for i, one in enumerate(layers))
-    static |= {"inputs": 16 * tokens} | _buckets(stored, shared, counted, gradients)
+    static |= {"inputs": 16 * tokens} | weighing.buckets(stored, shared, counted, gradients)
     return Step(
         run, model, stored, seen, shared, tokens, accumulate, plan, first, head, tapes[0],
         tokens * model.hidden * seen.weights, layers[0].weights, outside, static, gradients, layers[0].gradients,
-        layers[0].elements, layers[0].trainable, _elements(outside), step_temporary(run, stored, shared, mine), asked,
+        layers[0].elements, layers[0].trainable, _elements(outside), weighing.step_temporary(run, stored, shared, mine), asked,
         layers, there.order,
     )  # fmt: skip
 
@@ -222,71 +221,33 @@ def _sized(
 def _weighed(
     tape: Tape, stored: Precision, shared: parallel.Sharing, trains: bool, base: str
 ) -> Layer:
-    """The weights of a walked layer, in the format in which they are stored."""
+    """The weights of a walked layer, in the format in which they are stored; one that the family keeps wider stays so."""
+    width = tape.precision.weights
     weights = tuple(
-        weight.cut(weight.rows, stored.weights) if weight.trainable and trains else weight
+        weight.cut(weight.rows, stored.weights)
+        if weight.trainable and trains and weight.width == width
+        else weight
         for weight in tape.weights
     )
     trainable = sum(weight.elements for weight in weights if weight.trainable)
-    gradients = _gradient_bytes(weights, shared)
-    width, ranks = tape.precision.weights, shared.shards_weights
+    gradients = weighing.gradient_bytes(weights, shared)
+    ranks = shared.shards_weights
     gathered = sum(
-        padded((weight,), ranks) * width
+        weighing.padded((weight,), ranks) * width
         if weight.trainable
-        else adapters.frozen_bytes(weight._replace(width=width), padded((weight,), ranks), base)
+        else adapters.frozen_bytes(
+            weight._replace(width=width), weighing.padded((weight,), ranks), base
+        )
         for weight in weights
     )
-    sent = padded(tuple(weight for weight in weights if weight.trainable), ranks)
+    sent = weighing.padded(tuple(weight for weight in weights if weight.trainable), ranks)
     return Layer(
         weights, _elements(weights), trainable, gradients, tape.cast_bytes(), gathered, sent
     )
 
 
-def padded(weights: tuple[Weight, ...], ranks: int) -> int:
-    """Elements of all shards together."""
-    return ranks * sum(parallel.share(weight, ranks) for weight in weights)
-
-
 def _elements(weights: tuple[Weight, ...]) -> int:
     return sum(weight.elements for weight in weights)
-
-
-def _gradient_bytes(weights: tuple[Weight, ...], shared: parallel.Sharing) -> int:
-    """Bytes of the finished gradients of some weights on one GPU."""
-    ranks = shared.shards_gradients
-    return sum(
-        parallel.share(weight, ranks) * weight.width for weight in weights if weight.trainable
-    )
-
-
-def _static(
-    run: Run,
-    precision: Precision,
-    shared: parallel.Sharing,
-    counted: list[Counted],
-    mine: list[Counted],
-) -> Amounts:
-    """What is there in every phase: weights and states."""
-    amounts: Amounts = {"weights": 0, "base_weights": 0}
-    for weight, copies in counted:
-        held = parallel.share(weight, shared.shards_weights)
-        if weight.trainable:
-            amounts["weights"] += copies * held * weight.width
-        else:
-            amounts["base_weights"] += copies * adapters.frozen_bytes(weight, held, run.base)
-    return amounts | (_states(run, precision, mine) if run.offload == "none" else {})
-
-
-def _buckets(
-    precision: Precision, shared: parallel.Sharing, counted: list[Counted], gradients: int
-) -> Amounts:
-    """Where gradients are gathered on their way between GPUs."""
-    if shared.kind == "ddp":
-        return {"ddp_buckets": gradients}
-    if shared.kind == "deepspeed":
-        elements = min(shared.bucket, sum(c * w.elements for w, c in counted if w.trainable))
-        return {"reduce_bucket": elements * precision.gradients}
-    return {}
 
 
 def _counted(
@@ -295,67 +256,6 @@ def _counted(
     """Every parameter tensor in the model's order, the kinds of layers in the order in which they come."""
     first = ARCHITECTURES[model.arch].listed_first
     places = sorted(set(order), key=order.index)  # a model may be too short for every kind
-    return in_model_order([(layers[i].weights, order.count(i)) for i in places], outside, first)
-
-
-def in_model_order(
-    layers: list[tuple[tuple[Weight, ...], int]],
-    outside: tuple[Weight, ...],
-    first: tuple[str, ...] = (),
-) -> list[Counted]:
-    """Every parameter tensor as the model lists them: embeddings, each layer with its norms last unless `first` names them, the rest."""
-    embeddings = [(w, 1) for w in outside if w.name in ("embed_tokens", "positions")]
-    rest = [(w, 1) for w in outside if w.name not in ("embed_tokens", "positions")]
-    listed: list[Counted] = []
-    for layer, copies in layers:
-        named = [w for name in first for w in layer if w.name.removesuffix(".bias") == name]
-        others = [w for w in layer if w.name.removesuffix(".bias") not in first]
-        products = [w for w in others if w.matmul]
-        norms = [w for w in others if not w.matmul]
-        listed += [(w, copies) for w in (*named, *products, *norms)]
-    return [*embeddings, *listed, *rest]
-
-
-def local_states(
-    precision: Precision, shared: parallel.Sharing, counted: list[Counted]
-) -> list[Counted]:
-    """The trainable tensors as one GPU's optimizer sees them: its share, in the format of the states."""
-    ranks = shared.shards_states
-    mine = []
-    for weight, copies in counted:
-        if weight.trainable:
-            width = precision.moments if precision.master else weight.width
-            mine.append((weight.piece(ranks, width), copies))
-    return mine
-
-
-def _states(run: Run, precision: Precision, mine: list[Counted]) -> Amounts:
-    """Optimizer states and the master copy."""
-    optimizer = OPTIMIZERS[run.optimizer]
-    amounts = {
-        key: sum(copies * size(weight, weight.width) for weight, copies in mine)
-        for key, size in optimizer.states.items()
-    }
-    if precision.master:
-        amounts["master"] = sum(
-            copies * weight.elements * precision.master for weight, copies in mine
-        )
-    return amounts
-
-
-def step_temporary(
-    run: Run, precision: Precision, shared: parallel.Sharing, mine: list[Counted]
-) -> int:
-    """What the optimizer makes for a moment. With a master copy the gradients are cast to FP32 first.
-
-    DeepSpeed takes its own fused Adam, and in stage 3 casts one group of parameters at a time.
-    """
-    if run.offload == "optimizer":
-        return 0
-    elements = sum(copies * weight.elements for weight, copies in mine)
-    optimizer = OPTIMIZERS[run.optimizer]
-    if shared.kind == "deepspeed":
-        group = parallel.GATHERED_BY_DEEPSPEED if shared.stage == 3 else elements
-        own = 0 if run.optimizer.startswith("adamw") else optimizer.step(mine)
-        return own + (4 * min(elements, group) if precision.master else 0)
-    return optimizer.step(mine) + (4 * elements if precision.master else 0)
+    return weighing.in_model_order(
+        [(layers[i].weights, order.count(i)) for i in places], outside, first
+    )

@@ -8,93 +8,12 @@ Elements are counted for the whole micro-batch on one GPU. Memory inside kernels
 accumulators, cuBLAS workspaces); it belongs to the overhead.
 """
 
-from collections.abc import Iterable
-
-from trainmem.precision import Precision
-from trainmem.tensors import Adapter, Operation, Tensor, Weight
+from trainmem.recorder import Recorder
+from trainmem.tensors import Tensor, Weight
 
 
-class Tape:
-    """Records operations on `tokens` tokens (sequences of `seq`); one instance a layer kind.
-
-    `traced`: whether a replay of it is to report every point that backward comes to, not the highest alone.
-    """
-
-    traced = False
-
-    def __init__(
-        self,
-        precision: Precision,
-        tokens: int,
-        seq: int,
-        attention: str = "sdpa",
-        adapter: Adapter | None = None,
-    ) -> None:
-        self.precision, self.tokens, self.seq = precision, tokens, seq
-        self.attention, self.adapter = attention, adapter
-        self.trains = adapter is None
-        self.region = (0, 0)
-        self.weights: list[Weight] = []
-        self.operations: list[Operation] = []
-        self.flops = 0
-
-    # -- making and recording
-
-    def new(self, per_token: int, width: int | None = None, grad: bool = True) -> Tensor:
-        """A tensor of `per_token` numbers a token, in the weights' format unless said."""
-        return Tensor(self.tokens * per_token, width or self.precision.weights, grad)
-
-    def record(
-        self,
-        kind: str,
-        output: Tensor,
-        inputs: tuple[Tensor, ...],
-        kept: Iterable[Tensor] = (),
-        weights: tuple[Weight, ...] = (),
-        temporary: int = 0,
-        view: bool = False,
-        casts: int = 0,
-        others: tuple[Tensor, ...] = (),
-    ) -> Tensor:
-        """Adds an operation; one whose output needs no gradient keeps nothing, and a view keeps what it is a view of."""
-        if output.grad:
-            stored = tuple(tensor.storage for tensor in kept)
-            self.operations.append(
-                Operation(output, inputs, stored, weights, temporary, view, casts, kind, others)
-            )
-        return output
-
-    def cast(self, x: Tensor, width: int) -> Tensor:
-        """The same numbers in another format; a new tensor unless the format is the same already."""
-        if x.width == width:
-            return x
-        return self.record("cast", Tensor(x.elements, width, x.grad), (x,))
-
-    def begin_attention(self) -> None:
-        """Marks where the attention block begins (what attention-only checkpointing recomputes)."""
-        self.region = (len(self.operations), len(self.operations))
-
-    def end_attention(self) -> None:
-        """Marks where the attention block ends."""
-        self.region = (self.region[0], len(self.operations))
-
-    def kept(self) -> dict[int, Tensor]:
-        """What backward needs, each tensor once."""
-        return {id(t): t for operation in self.operations for t in operation.kept}
-
-    def cast_bytes(self) -> int:
-        """Bytes of the low-precision weights that autocast caches: 2 a weight of each product that trains, biases included."""
-        if not self.precision.autocast:
-            return 0
-        return self.precision.compute * sum(
-            weight.elements for weight in self.weights if weight.matmul and weight.trainable
-        )
-
-    def kept_bytes(self) -> int:
-        """Bytes kept from the forward to the backward of what was recorded."""
-        return sum(t.bytes for t in self.kept().values())
-
-    # -- operations
+class Tape(Recorder):
+    """Projections, norms, rotary embedding and attention: what a layer is made of."""
 
     def linear(
         self, x: Tensor, out: int, name: str, bias: bool = False, adaptable: bool = True
@@ -202,84 +121,6 @@ class Tape:
             "layernorm", output, (x,), (x, statistics), weights if self.trains else ()
         )
 
-    def activation(self, x: Tensor) -> Tensor:
-        """A pointwise function with a fused kernel (SiLU, GELU): keeps its input."""
-        return self.record("activation", Tensor(x.elements, x.width, x.grad), (x,), (x,))
-
-    def gelu_written_out(self, x: Tensor) -> Tensor:
-        """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) as separate operations: keeps four tensors of its size.
-
-        Autocast runs the power, and so all but the half, in FP32.
-        """
-        half = self.record("scale", Tensor(x.elements, x.width, x.grad), (x,))
-        power = self.cast(x, 4) if self.precision.autocast else x
-        cube = self.record(
-            "power",
-            Tensor(x.elements, power.width, x.grad),
-            (power,),
-            (power,),
-            temporary=2 * power.bytes,
-        )
-        inner = self.add(x, cube)
-        tanh = Tensor(x.elements, inner.width, x.grad)
-        self.record("tanh", tanh, (inner,), (tanh,))
-        one = self.record("add", Tensor(x.elements, tanh.width, x.grad), (tanh,), view=True)
-        return self.mul(half, one)
-
-    def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """x y: each side's gradient needs the other."""
-        kept = ((x,) if y.grad else ()) + ((y,) if x.grad else ())
-        output = Tensor(x.elements, max(x.width, y.width), x.grad or y.grad)
-        mixed = output.bytes if x.width != y.width else 0  # the gradient is made wide, then cast
-        return self.record("mul", output, (x, y), kept, temporary=mixed)
-
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + y: keeps nothing, and its gradient is passed on without a copy."""
-        output = Tensor(x.elements, max(x.width, y.width), x.grad or y.grad)
-        return self.record("add", output, (x, y), view=True)
-
-    def dropout(self, x: Tensor, probability: float) -> Tensor:
-        """Dropout: keeps a mask of one byte an element."""
-        if not probability:
-            return x
-        return self.record(
-            "dropout", Tensor(x.elements, x.width, x.grad), (x,), (Tensor(x.elements, 1),)
-        )
-
-    def relu(self, x: Tensor) -> Tensor:
-        """ReLU: keeps its output, which the next product keeps anyway."""
-        output = Tensor(x.elements, x.width, x.grad)
-        return self.record("activation", output, (x,), (output,))
-
-    def tanh(self, x: Tensor) -> Tensor:
-        """Keeps its output."""
-        output = Tensor(x.elements, x.width, x.grad)
-        return self.record("tanh", output, (x,), (output,))
-
-    def sigmoid(self, x: Tensor) -> Tensor:
-        """Keeps its output."""
-        output = Tensor(x.elements, x.width, x.grad)
-        return self.record("sigmoid", output, (x,), (output,))
-
-    def scale(self, x: Tensor) -> Tensor:
-        """A constant times x: keeps nothing."""
-        return self.record("scale", Tensor(x.elements, x.width, x.grad), (x,))
-
-    def split(self, x: Tensor, *widths: int) -> tuple[Tensor, ...]:
-        """Views of one projection's output; their gradients are joined into one."""
-        views = tuple(Tensor(self.tokens * width, x.width, x.grad, storage=x) for width in widths)
-        self.record("split", views[0], (x,), others=views[1:])
-        return views
-
-    def part(self, x: Tensor, width: int) -> Tensor:
-        """A view of some columns; its backward makes a gradient of the whole, with zeros elsewhere."""
-        view = Tensor(self.tokens * width, x.width, x.grad, storage=x)
-        return self.record("part", view, (x,))
-
-    def copy(self, x: Tensor) -> Tensor:
-        """The same numbers in another order of dimensions; the gradient is passed on."""
-        return self.record("copy", Tensor(x.elements, x.width, x.grad), (x,), view=True)
-
     def rope(self, x: Tensor, stream: Tensor) -> Tensor:
         """Rotary position embedding, x cos + rotate(x) sin; its tables are made once, in the stream's format."""
         output = Tensor(x.elements, max(x.width, stream.width), x.grad)
@@ -312,7 +153,7 @@ class Tape:
         masked = 0 < window <= self.seq
         self.flops += 4 * self.tokens * self.seq * (q.elements // self.tokens)
         if self.attention == "eager" or masked:
-            k, v = self._repeated(k, q, kv_heads), self._repeated(v, q, kv_heads)
+            k, v = self._repeated(k, heads, kv_heads), self._repeated(v, heads, kv_heads)
         q, k, v = (self.cast(x, self.precision.compute) for x in (q, k, v))
         if self.attention == "eager":
             return self._eager(
@@ -324,9 +165,10 @@ class Tape:
                 4 if upcast or self.precision.autocast else q.width,
                 capped,
             )
-        output = Tensor(q.elements, q.width, q.grad or k.grad or v.grad)
+        elements = q.elements * v.elements // k.elements  # a value may be narrower than its key
+        output = Tensor(elements, q.width, q.grad or k.grad or v.grad)
         if q.width == 4 and not masked:  # memory-efficient attention takes no grouped heads
-            k, v = self._repeated(k, q, kv_heads), self._repeated(v, q, kv_heads)
+            k, v = self._repeated(k, heads, kv_heads), self._repeated(v, heads, kv_heads)
         kept = (Tensor(heads * self.tokens, 4), Tensor(24, 1))
         inputs: tuple[Tensor, ...] = (q, k, v)
         if masked:
@@ -334,12 +176,14 @@ class Tape:
         self.record("flash", output, inputs, (*inputs, output, *kept))
         return self.copy(output) if joined and q.width != 4 and not masked else output
 
-    def _repeated(self, x: Tensor, like: Tensor, kv_heads: int) -> Tensor:
+    def _repeated(self, x: Tensor, heads: int, kv_heads: int) -> Tensor:
         """A group's heads for each of its queries; a single head is only shown several times."""
-        if x.elements == like.elements:
+        if heads == kv_heads:
             return x
         storage = x if kv_heads == 1 else None
-        return self.record("repeat", Tensor(like.elements, x.width, x.grad, storage), (x,))
+        return self.record(
+            "repeat", Tensor(x.elements * heads // kv_heads, x.width, x.grad, storage), (x,)
+        )
 
     def _eager(
         self,
@@ -365,5 +209,5 @@ class Tape:
         self.record("softmax", soft, (self.cast(scores, width),), (soft,))
         shares = self.dropout(self.cast(soft, q.width), dropout)
         kept = ((shares,) if v.grad else ()) + ((v,) if scored else ())
-        output = Tensor(q.elements, q.width, scored or v.grad)
+        output = Tensor(q.elements * v.elements // k.elements, q.width, scored or v.grad)
         return self.record("matmul", output, (shares, v), kept)

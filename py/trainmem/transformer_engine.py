@@ -180,8 +180,11 @@ def latent_attention(tape: MegatronTape, model: Model, y: Tensor) -> Tensor:
     """
     rotary, value = model.rotary_dim, model.value_dim or model.head_dim
     key, heads = model.head_dim, model.heads
-    narrow = tape.narrowed(y, model.hidden, model.q_rank, "linear_q_down")
-    tape.projected(narrow, model.q_rank, heads * key, "linear_q_up")
+    if model.q_rank:
+        narrow = tape.narrowed(y, model.hidden, model.q_rank, "linear_q_down")
+        tape.projected(narrow, model.q_rank, heads * key, "linear_q_up")
+    else:  # as in DeepSeek V2 Lite
+        tape.split_columns(y, model.hidden, heads * key, "linear_q_proj", False)
     narrow = tape.narrowed(y, model.hidden, model.kv_rank, "linear_kv_down", rotary)
     tape.projected(narrow, model.kv_rank, heads * (key - rotary + value), "linear_kv_up")
     mine = tape.tokens * heads // tape.layout.tensor

@@ -85,6 +85,8 @@ def test_the_checked_runs_are_those_of_the_truth():
         "Qwen2 MoE": "qwen2_moe",
         "Qwen3 MoE": "qwen3_moe",
         "OLMoE": "olmoe",
+        "DeepSeek V2": "deepseek_v2",
+        "DeepSeek V3": "deepseek_v3",
     }
     found = {}
     for family, file in files.items():

@@ -20,7 +20,14 @@ from trainmem.architectures.experts import (
     qwen3_moe_layer,
 )
 from trainmem.architectures.gemma import gemma2_layer, gemma3_layer
-from trainmem.architectures.model import Architecture, Kinds, Model, every_sixth_sees_all
+from trainmem.architectures.latent import deepseek_v2_layer, deepseek_v3_layer
+from trainmem.architectures.model import (
+    Architecture,
+    Kinds,
+    Model,
+    dense_first,
+    every_sixth_sees_all,
+)
 from trainmem.tensors import Weight
 
 __all__ = [
@@ -31,6 +38,7 @@ __all__ = [
     "kinds",
     "outside_weights",
     "rotary_dim",
+    "targets",
 ]
 
 
@@ -39,6 +47,16 @@ def kinds(model: Model, seq: int) -> Kinds:
     return ARCHITECTURES[model.arch].kinds(
         model._replace(window=model.window * (model.window <= seq))
     )
+
+
+def targets(model: Model) -> tuple[str, ...]:
+    """The family's targets of adapters that this model has."""
+    absent: set[str] = set()
+    if model.kv_rank:
+        absent |= {"q_proj"} if model.q_rank else {"q_a_proj", "q_b_proj"}
+    if model.experts and not model.shared_experts and not model.dense_layers:
+        absent |= {"gate_proj", "up_proj", "down_proj", "shared_expert_gate"}
+    return tuple(name for name in ARCHITECTURES[model.arch].targets if name not in absent)
 
 
 def rotary_dim(model: Model) -> int:
@@ -77,6 +95,10 @@ def outside_weights(
     return weights
 
 
+LATENT = (
+    "q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+)  # fmt: skip
+
 ARCHITECTURES: dict[str, Architecture] = {
     "llama": Architecture(llama_layer),
     "mistral": Architecture(llama_layer),
@@ -112,6 +134,18 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "olmoe": Architecture(
         olmoe_layer, defaults={"experts": 64, "experts_per_token": 8}, targets=("q_proj", "k_proj", "v_proj", "o_proj"),
+    ),
+    "deepseek_v2": Architecture(
+        deepseek_v2_layer, kinds=dense_first, targets=LATENT,
+        defaults={
+            "experts": 64, "experts_per_token": 6, "shared_experts": 2, "kv_rank": 512, "rotary_dim": 64, "value_dim": 128,
+        },
+    ),
+    "deepseek_v3": Architecture(
+        deepseek_v3_layer, kinds=dense_first, targets=LATENT,
+        defaults={
+            "experts": 256, "experts_per_token": 8, "shared_experts": 1, "kv_rank": 512, "rotary_dim": 64, "value_dim": 128,
+        },
     ),
     "gemma2": Architecture(gemma2_layer, "gemma_norm", sees_all=1, attentions=("eager",), capped=True),
     "gemma3": Architecture(gemma3_layer, "gemma_norm", tables=2, sees_all=5, kinds=every_sixth_sees_all),

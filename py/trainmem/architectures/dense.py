@@ -45,6 +45,13 @@ def gated(tape: Tape, model: Model, x: Tensor) -> Tensor:
     return tape.add(x, tape.linear(y, model.hidden, "down_proj", model.mlp_bias))
 
 
+def feed_forward(tape: Tape, y: Tensor, ffn: int, prefix: str = "") -> Tensor:
+    """Llama's gated feed-forward part, for every token."""
+    gate = tape.activation(tape.linear(y, ffn, prefix + "gate_proj"))
+    gated = tape.mul(gate, tape.linear(y, ffn, prefix + "up_proj"))
+    return tape.linear(gated, y.elements // tape.tokens, prefix + "down_proj")
+
+
 def gpt2_layer(tape: Tape, model: Model, x: Tensor) -> Tensor:
     """GPT-2: LayerNorm, one fused q, k, v projection, GELU written out, dropout on both branches."""
     width, bias = model.heads * model.head_dim, model.attention_bias

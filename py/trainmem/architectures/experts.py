@@ -1,7 +1,7 @@
 """Decoders whose feed-forward part is a mixture of experts: Mixtral, Qwen's and OLMoE. Attention is Llama's or near it."""
 
 from trainmem import routing
-from trainmem.architectures.dense import attention
+from trainmem.architectures.dense import attention, feed_forward
 from trainmem.architectures.model import Model
 from trainmem.tape import Tape
 from trainmem.tensors import Tensor
@@ -49,10 +49,3 @@ def routed(tape: Tape, model: Model, y: Tensor, share: int, normalised: bool = F
     """The router and its experts; their shares have `share` bytes."""
     shares = routing.router(tape, y, model.experts, model.experts_per_token, share, normalised)
     return routing.mixture(tape, y, shares, model.experts, model.experts_per_token, width(model))
-
-
-def feed_forward(tape: Tape, y: Tensor, ffn: int, prefix: str = "") -> Tensor:
-    """Llama's gated feed-forward part, for every token."""
-    gate = tape.activation(tape.linear(y, ffn, prefix + "gate_proj"))
-    gated = tape.mul(gate, tape.linear(y, ffn, prefix + "up_proj"))
-    return tape.linear(gated, y.elements // tape.tokens, prefix + "down_proj")

@@ -54,6 +54,17 @@ def alike(model: Model) -> Kinds:
     return Kinds((model,), (0,) * model.layers)
 
 
+def dense_first(model: Model) -> Kinds:
+    """Some layers without experts, then all with them."""
+    dense = min(model.dense_layers, model.layers)
+    plain, order = model._replace(experts=0), (1,) * dense + (0,) * (model.layers - dense)
+    if dense in (0, model.layers):
+        return alike(plain if dense else model)
+    if dense > model.layers - dense:  # the commonest kind comes first
+        return Kinds((plain, model), tuple(1 - kind for kind in order))
+    return Kinds((model, plain), order)
+
+
 def every_sixth_sees_all(model: Model) -> Kinds:
     """Five layers with a window, then one without."""
     order = tuple(int(index % 6 == 5) for index in range(model.layers))
