@@ -32,6 +32,7 @@ from markdown.util import AtomicString
 from pymdownx.superfences import SuperFencesException
 
 from devtools.serve import public_url
+from devtools.steps import ROOT
 from sitebuild import numbers
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class LiveNumber(InlineProcessor):
     ) -> tuple[ElementTree.Element, int, int]:
         del data
         try:
-            shown = numbers.evaluate(m.group(1), self.names, self.language)
+            shown = numbers.evaluate(m.group(1), self.names, written_in(self.md, self.language))
         except (ValueError, AttributeError, KeyError) as error:
             raise LiveNumberError(f"{m.group(0)}: {error}") from error
         return element(shown), m.start(0), m.end(0)
@@ -189,7 +190,15 @@ def base(md: Markdown) -> str:
 def address(md: Markdown) -> str:
     """Return where the page is published: the build of each language has the root of its pages."""
     root = os.environ.get(f"SITE_URL_{getattr(md, 'tm_language', 'en').upper()}")
-    return (root or public_url()) + (place(md) or "")
+    return (root or public_url()) + (place(md) or "").removesuffix("index.html")
+
+
+def written_in(md: Markdown, language: str) -> str:
+    """Return the language of a page's prose: English stands in for a page that is not translated."""
+    if "relpath" not in md.treeprocessors:
+        return language
+    page: str = md.treeprocessors["relpath"].file.src_uri  # type: ignore[attr-defined]
+    return language if (ROOT / "docs" / language / page).exists() else "en"
 
 
 def place(md: Markdown) -> str | None:

@@ -207,3 +207,19 @@ def test_mkdocs_puts_the_calculator_on_the_page(tmp_path):
     assert '<div class="tm-embed"' in html
     assert "data-search-exclude" in html
     assert "GiB" in html
+
+
+@pytest.mark.parametrize(
+    ("page", "language", "spoken"),
+    [
+        ("index.md", "ur", "ur"),
+        ("guides/where-does-the-memory-go.md", "ur", "en"),
+        ("index.md", "en", "en"),
+    ],
+)
+def test_words_in_prose_are_in_the_language_of_the_prose(page, language, spoken):
+    """English prose that stands in for a translation has English words among its numbers."""
+    relpath = SimpleNamespace(file=SimpleNamespace(src_uri=page))
+    assert (
+        fence.written_in(SimpleNamespace(treeprocessors={"relpath": relpath}), language) == spoken
+    )
