@@ -73,6 +73,76 @@ def test_failed_download_is_a_sentence_and_can_be_retried(http, page, name):
     assert respond(page)["query"].startswith("v=1")
 
 
+def test_any_host_will_do(http, page):
+    """A host that does not know WebAssembly's type serves the page as well as any other."""
+    page.route(
+        "**/py/*.{wasm,zip}",
+        lambda route: route.fulfill(
+            response=(reply := route.fetch()),
+            headers={**reply.headers, "content-type": "application/octet-stream"},
+        ),
+    )
+    page.goto(f"{http}{GUIDE}")
+    assert respond(page)["query"].startswith("v=1")
+
+
+BROKEN = {
+    "portal": lambda body: b"<!doctype html><title>Log in</title>",
+    "cut": lambda body: body[: len(body) // 2],
+    "nothing": lambda body: b"",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize("name", ["pyodide.asm.wasm", "stdlib.zip", "trainmem.zip"])
+def test_wrong_file_is_a_sentence_and_can_be_retried(http, page, name, kind):
+    """A login page, half a file or nothing in a file's place is said, not waited for; the next call works."""
+    page.route(
+        f"**/py/{name}",
+        lambda route: route.fulfill(
+            body=BROKEN[kind](route.fetch().body()), content_type="text/html"
+        ),
+    )
+    page.goto(f"{http}{GUIDE}")
+    failed = page.evaluate(f"({RESPOND})('{{}}').catch(e => [e.name, e.code, e.message])")
+    page.unroute(f"**/py/{name}")
+    page.watch.seen.clear()
+
+    assert ["KernelError", "download"] == failed[:2]
+    assert name in failed[2]
+    assert respond(page)["query"].startswith("v=1")
+
+
+def test_download_without_end_is_given_up(http, page):
+    """A file that never comes is given up after a while without a sign of life, and can be asked for again."""
+    held = []
+    page.route("**/py/stdlib.zip", lambda route: held.extend([route]))
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () => { tmKernel.patience.start = 3 })"
+    )
+    page.goto(f"{http}{GUIDE}")
+    failed = page.evaluate(f"({RESPOND})('{{}}').catch(e => [e.name, e.code, e.message])")
+    assert ["KernelError", "download"] == failed[:2]
+    page.evaluate("tmKernel.patience.start = 60")
+    for route in held:
+        route.abort()
+    page.unroute("**/py/stdlib.zip")
+    assert respond(page)["query"].startswith("v=1")
+    page.watch.seen.clear()
+
+
+def test_worker_that_is_gone_is_replaced(http, page):
+    """A worker that a browser has ended without a word is given up, and the next call starts another."""
+    page.goto(f"{http}{GUIDE}")
+    respond(page)
+    page.evaluate("tmKernel.start().then((worker) => worker.terminate())")
+    page.evaluate("tmKernel.patience.call = 1")
+    failed = page.evaluate(f"({RESPOND})('{{}}').catch(e => [e.name, e.code])")
+    assert ["KernelError", "crash"] == failed
+    page.evaluate("tmKernel.patience.call = 30")
+    assert respond(page)["query"].startswith("v=1")
+
+
 def test_failed_pack_can_be_retried(folder, page):
     """From a folder too a missing file is a sentence, and the next call starts afresh."""
     page.route("**/py/pack/stdlib.zip.js", lambda route: route.abort())

@@ -58,22 +58,23 @@
       address.remember();
     },
 
+    // Everything that was typed is in the address before the reader goes.
+    flush: () => calculators().forEach((calculator) => calculator.flush?.()),
+
     remember(place = location.href) {
       memory.set(place, Object.fromEntries(calculators().map((one) => [one.id, one.query])));
     },
   };
   window.tmAddress = address;
-
-  const flush = () => calculators().forEach((calculator) => calculator.flush?.());
-  addEventListener("pagehide", flush);
-  addEventListener("beforeunload", flush);
+  addEventListener("pagehide", address.flush);
+  addEventListener("beforeunload", address.flush);
 
   // A link into the page itself is followed here: the theme would read the page anew, without settings.
   addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
     const [first] = calculators();
     if (!link || !first?.flush) return;
-    flush();
+    address.flush();
     const url = new URL(link.href);
     const plain = !event.button && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
     const here = url.origin === location.origin && samePlace(url.pathname);

@@ -96,7 +96,8 @@
 
     // The address
 
-    get query() { return this.#good; }
+    // What the page shows, or will in a moment; a wrong entry is not part of it.
+    get query() { return this.hasAttribute("data-stale") ? this.#good : this.#asked(this.#edits); }
 
     #open() {
       const embedded = tmAddress.embedded();
@@ -123,8 +124,7 @@
       const push = this.#push;
       this.#dirty = this.#push = false;
       if (tmAddress.embedded()) return;
-      const query = this.hasAttribute("data-stale") ? this.#good : this.#asked(this.#edits);
-      tmAddress.write(tmAddress.of(this, query), push);
+      tmAddress.write(tmAddress.of(this, this.query), push);
     }
 
     // What was typed before this script ran.
@@ -139,7 +139,7 @@
     // Questions to Python
 
     #show(query, { push = false, edits = new Map() } = {}) {
-      if (push) this.flush();
+      if (push) tmAddress.flush(); // a step begins where everything was
       this.#edits = edits;
       this.#good = query;
       this.#turn += 1;
@@ -147,11 +147,11 @@
       this.#dirty ||= push;
       this.#push ||= push;
       this.#wait();
-      this.#ask({ edited: "", write: push, turn: this.#turn });
+      this.#ask({ edited: "", turn: this.#turn });
     }
 
     #edit(key, value, push = false) {
-      if (push) this.flush();
+      if (push) tmAddress.flush(); // a step begins where everything was
       this.#edits.set(key, value);
       this.#dirty = true;
       this.#push ||= push;
@@ -243,9 +243,9 @@
       if (request.stage === "rest") return;
       if (reply.title) document.title = reply.title;
       this.#fill(reply, request.edited, edits);
-      if (request.stage !== "first") return (request.write || this.#dirty) && this.#write();
+      if (request.stage !== "first") return this.flush();
       this.#timers.rest = setTimeout(() => {
-        this.#write();
+        this.flush();
         this.#ask({ edited: request.edited, stage: "rest", turn: this.#turn });
       }, REST_AFTER);
     }
