@@ -2,6 +2,7 @@ import pytest
 
 from trainmem import adapters
 from trainmem.estimate import estimate
+from trainmem.link import parse
 from trainmem.precision import PRECISIONS
 from trainmem.run import Run
 from trainmem.tensors import Weight
@@ -92,3 +93,12 @@ def test_lora_hardly_lowers_activations():
     narrow = Run(model="llama-3.2-1b", precision="bf16-true", lora_rank=8)
     assert 0.83 <= estimate(narrow).layer_saved / full <= 0.86
     assert 1.42 <= estimate(narrow.but(lora_targets="all-linear")).layer_saved / full <= 1.48
+
+
+def test_what_would_adapt_fused_experts_is_refused():
+    """PEFT's `all-linear` makes Mixtral's experts anew in each forward; that is not modelled, and said."""
+    run, problems = parse("model=mixtral-8x7b&lora_rank=16&lora_targets=all-linear")
+    assert run.lora_targets == "q_proj,v_proj"
+    assert [problem.key for problem in problems] == ["lora_targets"]
+    advised = [change.run for change in estimate(run.but(lora_rank=0)).changes()]
+    assert not any(one.lora_rank and one.lora_targets == "all-linear" for one in advised)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from trainmem import parallel
+from trainmem.architectures import every_target
 from trainmem.checks import settle
-from trainmem.run import Run
+from trainmem.run import Run, model_of
 
 
 class Change(NamedTuple):
@@ -78,12 +79,19 @@ def _training(run: Run) -> Iterator[tuple[str, dict[str, Any], Run]]:
     if run.precision != "bf16-true" and not run.lora_rank:
         yield "pure_bf16", {}, run.but(precision="bf16-true")
     if not run.lora_rank:
-        yield "lora", {"n": 16}, run.but(lora_rank=16, lora_targets="all-linear", base="bf16")
-        yield "qlora", {"n": 16}, run.but(lora_rank=16, lora_targets="all-linear", base="nf4")
+        targets = _targets(run)
+        yield "lora", {"n": 16}, run.but(lora_rank=16, lora_targets=targets, base="bf16")
+        yield "qlora", {"n": 16}, run.but(lora_rank=16, lora_targets=targets, base="nf4")
     elif run.base not in ("nf4", "int8"):
         yield "qlora", {"n": run.lora_rank}, run.but(base="nf4")
     if run.offload == "none":
         yield "offload_optimizer", {}, run.but(offload="optimizer")
+
+
+def _targets(run: Run) -> str:
+    """All linears, or where that means more than is modelled, each of them by name."""
+    names = every_target(model_of(run))
+    return "all-linear" if "all-linear" in names else ",".join(names)
 
 
 def _cluster(run: Run) -> Iterator[tuple[str, dict[str, Any], Run]]:

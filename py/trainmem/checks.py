@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from trainmem.architectures import ARCHITECTURES, Model, targets
+from trainmem.architectures import ARCHITECTURES, Model, every_target
 from trainmem.run import KEYS, Run, model_of
 
 Broken = tuple[str, Any, str, dict[str, Any]]  # key, what was given, kind of problem, its values
@@ -248,18 +248,18 @@ def _tensor_parallel(run: Run, broken: list[Broken]) -> Run:
 
 def _targets(run: Run, given: frozenset[str], broken: list[Broken]) -> Run:
     """LoRA targets are names of the family's linears; PEFT's default for a family stands in for names that it lacks."""
-    known = targets(model_of(run))
+    known = every_target(model_of(run))
     names = run.lora_targets.split(",")
-    if not run.lora_rank or all(name in known or name == "all-linear" for name in names):
+    if not run.lora_rank or all(name in known for name in names):
         return run
     if "lora_targets" in given:
-        unknown = next(name for name in names if name not in known and name != "all-linear")
+        unknown = next(name for name in names if name not in known)
         broken.append(
             (
                 "lora_targets",
                 unknown,
                 "bad_value",
-                {"allowed": ", ".join(("all-linear", *known)), "nearest": known[0]},
+                {"allowed": ", ".join(known), "nearest": known[0]},
             )
         )
     fallback = KEYS["lora_targets"].default

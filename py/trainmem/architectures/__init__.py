@@ -59,6 +59,16 @@ def targets(model: Model) -> tuple[str, ...]:
     return tuple(name for name in ARCHITECTURES[model.arch].targets if name not in absent)
 
 
+ADAPTS_EXPERTS = frozenset({"mixtral", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3"})
+"""Where PEFT's `all-linear` also adapts the fused experts, making their weights anew in each forward: not modelled."""
+
+
+def every_target(model: Model) -> tuple[str, ...]:
+    """What may be adapted: the family's targets, and `all-linear` where that means them."""
+    names = targets(model)
+    return names if model.experts and model.arch in ADAPTS_EXPERTS else (*names, "all-linear")
+
+
 def rotary_dim(model: Model) -> int:
     """Numbers of a head that are rotated."""
     return model.rotary_dim or int(model.head_dim * ARCHITECTURES[model.arch].rotary)
