@@ -115,6 +115,22 @@ def estimate() -> Line:
     return Line("estimate of a 70B model", found, 1.0, "ms")
 
 
+def searches() -> list[Line]:
+    """An evaluation of a layout search (a layout with a micro-batch) in this Python, and in the site's."""
+    from devtools import search_rate  # noqa: PLC0415  (the package may be what is broken)
+
+    here = search_rate.microseconds()
+    shipped = ROOT / "tests/runtime/shipped.mjs"
+    command = [*map(str, (machine.node()[0], shipped, SITE, search_rate.__file__))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    there = float(done.stdout)
+    text = "evaluation of a layout, in"
+    return [
+        Line(f"{text} CPython ({1e6 / here:,.0f} a second)", here, 50, "µs"),
+        Line(f"{text} the site's Python ({1e6 / there:,.0f} a second)", there, 200, "µs"),
+    ]
+
+
 def command_line() -> Line:
     """One call of the command line over `python3 -c pass`, in turns."""
 
@@ -227,7 +243,7 @@ def main() -> int:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  (only here)
 
     print(machine.platform(), flush=True)
-    print(estimate(), command_line(), sep="\n", flush=True)
+    print(estimate(), command_line(), *searches(), sep="\n", flush=True)
     _bare_site()
     _first_server, site = serve.start(SITE, serve.LOCAL_URL, serve.public_url())
     _second_server, bare = serve.start(BENCH, "http://127.0.0.1:8100/")

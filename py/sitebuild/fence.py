@@ -7,7 +7,7 @@ several):
     model=llama-2-7b&precision=fp32-true
     ```
 
-`workbench` and `bar` are written the same way. Live numbers stand between double braces, and a
+`workbench`, `search` and `bar` are written the same way. Live numbers stand between double braces, and a
 query used more than once gets a name on a line of its own:
 
     {{ let seven = model=llama-2-7b&precision=fp32-true }}
@@ -38,7 +38,7 @@ from sitebuild import numbers
 if TYPE_CHECKING:
     from markdown import Markdown
 
-PAGES = ("workbench", "calc", "bar")
+PAGES = ("workbench", "calc", "bar", "search")
 DEFAULT_BASE = "../"  # where the page's own place is not known: most pages are one folder down
 DEFAULT_REPOSITORY = "https://github.com/training-memory/training-memory"
 RIGHT_TO_LEFT = ("ur",)

@@ -8,6 +8,14 @@ from trainmem.step import Step
 from trainmem.weighing import Amounts, padded
 
 
+class Place(NamedTuple):
+    """A layer at which backward may be highest: its number, what is there whatever the micro-batch, and the sum of that."""
+
+    layer: int
+    known: Amounts
+    total: int
+
+
 class Aside(NamedTuple):
     """What the phases need of weights and layers, whatever the micro-batch, in bytes; `outside` counts trainable parameters.
 
@@ -23,17 +31,17 @@ class Aside(NamedTuple):
     forward: Amounts
     loss: Amounts
     last: Amounts
-    windows: tuple[tuple[int, Amounts], ...]
-    layers: tuple[tuple[int, Amounts], ...]
+    windows: tuple[Place, ...]
+    layers: tuple[Place, ...]
 
 
 def aside_of(step: Step) -> Aside:
     """The same for every size of a step."""
     sees_all = ARCHITECTURES[step.model.arch].sees_all
-    places = [
-        (index, _gathered(step, "layers backward", index) | {"gradients": _finished(step, index)})
-        for index in _candidates(step)
-    ]
+    places = []
+    for index in _candidates(step):
+        known = _gathered(step, "layers backward", index) | {"gradients": _finished(step, index)}
+        places.append(Place(index, known, sum(known.values())))
     return Aside(
         _head_gradients(step),
         *_embedding_gradient(step),
@@ -42,8 +50,8 @@ def aside_of(step: Step) -> Aside:
         _gathered(step, "forward end"),
         _gathered(step, "loss backward"),
         _last_layer(step),
-        tuple(place for place in places if place[0] < sees_all),
-        tuple(place for place in places if place[0] >= sees_all),
+        tuple(place for place in places if place.layer < sees_all),
+        tuple(place for place in places if place.layer >= sees_all),
     )
 
 

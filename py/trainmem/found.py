@@ -79,9 +79,15 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
     return space + cell if right else cell + space
 
 
+def gpu_count(number: int, language: str) -> str:
+    """A number of GPUs in words: "1,024 GPUs"."""
+    form = "one" if number == 1 else "other"
+    return words.text(f"unit.gpu_count.{form}", language, n=units.integer(number))
+
+
 def said(found: Found, language: str) -> str:
     """How many layouts there are, and how many fit."""
-    gpus = words.counted("unit.gpu_count", found.gpus, language)
+    gpus = gpu_count(found.gpus, language)
     if not found.layouts:
         batch = units.integer(found.global_batch or 0)
         return words.text("search.none", language, gpus=gpus, batch=batch)
@@ -94,7 +100,7 @@ def fewest(found: Found, language: str) -> str:
     if found.smallest is None:
         most = units.integer(Limits().gpus)
         return words.text("search.smallest_none", language, gpus=most)
-    gpus = words.counted("unit.gpu_count", found.smallest.run.gpus, language)
+    gpus = gpu_count(found.smallest.run.gpus, language)
     layout = name_of(found.smallest.run)
     return words.text("search.smallest", language, gpus=gpus, layout=layout)
 

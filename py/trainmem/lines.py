@@ -18,6 +18,7 @@ from trainmem.loss import Head, projection
 from trainmem.precision import Precision
 from trainmem.run import Run
 from trainmem.step import Asked, Walked, walk_layer
+from trainmem.tape import Tape
 
 FAR = 4099  # sequences, or tokens, of the walk that checks the lines: a prime beyond any rounding
 
@@ -80,6 +81,13 @@ class Sizes(Generic[Whole]):
         return found
 
 
+def forget() -> None:
+    """Empties all that is remembered."""
+    for remembered in (_layers, _megatron, _heads):
+        remembered.cache_clear()
+    _recent.clear()
+
+
 # Layers
 
 AnyWalked = TypeVar("AnyWalked", bound=tuple[Any, Plan])
@@ -120,10 +128,19 @@ def _layers(asked: Asked) -> tuple[Walked, Sizes[Plan]]:
     return layers(lambda size, traced: walk_layer(asked, size, traced))
 
 
+RECENT = 64
+_recent: dict[int, tuple[Asked, Tape, Sizes[Plan]]] = {}
+
+
 def layer(asked: Asked, sequences: int) -> Walked:
     """What `step.walk_layer` returns, remembered; the tape is that of one sequence."""
-    first, sizes = _layers(asked)
-    return first[0], sizes.at(sequences)
+    known = _recent.get(id(asked))
+    if known is None or known[0] is not asked:  # a layout asks again and again with the same object
+        if len(_recent) > RECENT:
+            _recent.clear()
+        first, sizes = _layers(asked)
+        known = _recent[id(asked)] = asked, first[0], sizes
+    return known[1], known[2].at(sequences)
 
 
 def megatron_layers(run: Run) -> Callable[[Run, bool], megatron.Walked]:

@@ -6,7 +6,7 @@ against PyTorch 2.13 and transformers 5.24 (see the accuracy page); memory insid
 """
 
 from trainmem.architectures import ARCHITECTURES, rotary_dim
-from trainmem.aside import Aside, aside_of
+from trainmem.aside import Aside, Place, aside_of
 from trainmem.ledger import PHASES
 from trainmem.step import Step
 from trainmem.weighing import Amounts, padded
@@ -57,22 +57,29 @@ def layers_backward(step: Step, present: Amounts, aside: Aside) -> Amounts:
 
 
 def _highest_layer(
-    step: Step, present: Amounts, aside: Aside, places: tuple[tuple[int, Amounts], ...]
+    step: Step, present: Amounts, aside: Aside, places: tuple[Place, ...]
 ) -> Amounts:
-    held = present["layer_input"]
+    """The highest of some layers; their heights are compared first, and the amounts of one are made."""
+    place = max(places, key=lambda place: _height(step, place))
     return present | {
         "unpacked_weight": aside.unpacked,
         "head_gradients": aside.head_gradients,
         "kept_outputs": _outputs(step),
-    } | max((_layer_backward(step, index, known, held) for index, known in places), key=_total)  # fmt: skip
+    } | _layer_backward(step, place, present["layer_input"])  # fmt: skip
 
 
-def _layer_backward(step: Step, index: int, known: Amounts, held: int) -> Amounts:
+def _height(step: Step, place: Place) -> int:
+    """The sum of a layer's amounts, without those that are the same for every layer."""
+    kind = step.first if place.layer == 0 else step.plan.at(place.layer)
+    return place.total + sum(_below(step, place.layer)) + kind.input + kind.back.peak
+
+
+def _layer_backward(step: Step, place: Place, held: int) -> Amounts:
     """What depends on the layer; `held`: bytes of the embedding's output where a hook keeps it."""
-    kind = step.first if index == 0 else step.plan.at(index)
-    kept, casts = _below(step, index)
+    kind = step.first if place.layer == 0 else step.plan.at(place.layer)
+    kept, casts = _below(step, place.layer)
     back = kind.back
-    return known | {
+    return place.known | {
         "weight_casts": casts + back.casts,
         "kept_by_layers": kept,
         "layer_input": kind.input + held,
@@ -222,10 +229,11 @@ def _position_ids(step: Step) -> int:
 
 def _below(step: Step, index: int) -> tuple[int, int]:
     """Bytes kept, and low-precision weights held, by the layers before `index`."""
-    kept, casts = step.plan.below(index)
-    if not index:
+    plan = step.plan
+    kept, casts = plan.below(index)
+    if not index or (step.first is plan.plain and not plan.period):
         return kept, casts
-    usual = step.plan.at(0)
+    usual = plan.at(0)
     return kept + step.first.bytes - usual.bytes, casts + step.first.casts - usual.casts
 
 

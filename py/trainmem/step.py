@@ -101,10 +101,14 @@ class Step(NamedTuple):
     @property
     def layers_cached(self) -> int:
         """Bytes of the copies that autocast makes of their weights."""
+        if len(self.kinds) == 1:
+            return self.kinds[0].cached * len(self.order)
         return sum(kind.cached * count for kind, count in self.counts())
 
     def gradients_from(self, begin: int) -> int:
         """Bytes of the finished gradients of the layers from `begin` on."""
+        if len(self.kinds) == 1:
+            return self.kinds[0].gradients * (len(self.order) - begin)
         return sum(kind.gradients * count for kind, count in self.counts(begin))
 
     @property

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from trainmem import accounts, form, panels, scene, text, words
+from trainmem import accounts, form, hunting, panels, scene, text, words
 from trainmem.estimate import estimate
 from trainmem.link import Problem, link, parse
 from trainmem.markup import Markup, element, fragment
@@ -16,7 +16,7 @@ from trainmem.plot import Style, definitions
 from trainmem.run import KEYS, Run
 from trainmem.scene import Scene
 
-PAGES = ("workbench", "calc", "bar")  # "markdown" is asked for by their copy buttons
+PAGES = ("workbench", "calc", "bar", "search")  # "markdown" is asked for by their copy buttons
 FIRST = ("heading", "verdict", "quiet", "phases")
 """What answers each keystroke; the other regions follow when the reader pauses."""
 
@@ -38,6 +38,8 @@ class Request(NamedTuple):
     )
     notice: Sequence[str] = ()  # sentences about the link that are not settled yet
     pending: Sequence[str] = ()  # keys beside `edited` that were typed and never answered
+    sort: str = ""
+    halted: bool = False  # a search that the reader has stopped
 
 
 Region = Callable[[Scene], Markup]
@@ -88,17 +90,24 @@ def answer(request: Request) -> dict[str, Any]:
     shown = _scene(request, run)
     told = [sentence for _, sentence in sentences]
     parts: dict[str, str] = {}
-    if request.stage != "rest":
+    if request.stage in ("", "first"):
         parts["stale"] = _fell_back(told) if request.edited else ""
         parts["problems"] = panels.problems(shown, request.notice if request.edited else told)
-    for name, make in REGIONS[request.page].items():
+    for name, make in REGIONS.get(request.page, {}).items():
         if not request.stage or (name in FIRST) == (request.stage == "first"):
             parts[name] = make(shown)
+    say, more = scene.say(shown), False
+    if request.page == "search":
+        say, more, regions = hunting.slice_of(
+            shown, request.stage, request.sort, halted=request.halted
+        )
+        parts |= regions
     return {
         "query": link(run),
         "title": scene.heading(shown) if request.page == "workbench" else "",
-        "say": " ".join([*told, scene.say(shown)] if request.edited else [scene.say(shown)]),
+        "say": " ".join([*told, say] if request.edited else [say]),
         "parts": parts,
+        "more": more,
         "problems": sentences,
         "stale": False,
         "form": form.state(run, _default_run(request.default), request.language),
@@ -174,7 +183,7 @@ def page_html(
     `address` is where the page is published: what is shared from a folder names that.
     """
     run = _checked(page, query, fields)
-    asked = {
+    asked: dict[str, Any] = {
         "language": language,
         "base": base,
         "identity": identity,
@@ -182,12 +191,16 @@ def page_html(
         "address": address,
     }
     request = Request(page, default=query, **asked)
+    if page == "search":
+        hunting.hunt_of(identity, run).finish()
     parts = answer(request)["parts"]
     shown = _scene(request, run)
     if page == "workbench":
         inside = _workbench(shown, parts)
     elif page == "calc":
         inside = _calculator(shown, parts, fields)
+    elif page == "search":
+        inside = hunting.page(shown, parts, _form(shown), fields or hunting.SETTINGS)
     else:
         names = ("problems", "verdict", "quiet", "caption")
         inside = fragment([_region(parts, name) for name in names])

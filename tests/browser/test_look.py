@@ -4,7 +4,12 @@ import re
 
 import pytest
 
-PAGES = ["index.html", "workbench/index.html", "guides/adam-triples-the-weights.html"]
+PAGES = [
+    "index.html",
+    "workbench/index.html",
+    "layout-search/index.html",
+    "guides/adam-triples-the-weights.html",
+]
 LANGUAGES = ["", "ur/", "bn/"]
 
 

@@ -73,6 +73,8 @@
     #running = false;
     #dirty = false; // the address is behind
     #push = false;
+    #sort = ""; // the column by which a table of layouts is sorted
+    #halted = false; // whether the reader has stopped a search
     #timers = {};
     #stop = null;
 
@@ -139,6 +141,7 @@
     // Questions to Python
 
     #show(query, { push = false, edits = new Map() } = {}) {
+      this.#halted = false;
       if (push) tmAddress.flush(); // a step begins where everything was
       this.#edits = edits;
       this.#good = query;
@@ -151,6 +154,7 @@
     }
 
     #edit(key, value, push = false) {
+      this.#halted = false;
       if (push) tmAddress.flush(); // a step begins where everything was
       this.#edits.set(key, value);
       this.#dirty = true;
@@ -162,6 +166,11 @@
     #wait() {
       const other = !this.#answered && tmAddress.asks(this.#good) && this.#good !== this.dataset.query;
       this.toggleAttribute("data-loading", other);
+    }
+
+    // The next slice of a search, or the same results in another order.
+    #go(stage) {
+      this.#ask({ stage, edited: "", turn: this.#turn });
     }
 
     #ask(request) {
@@ -220,6 +229,8 @@
         notice: this.#notice.map(([, sentence]) => sentence),
         pending: [...edits.keys()].filter((key) => key !== edited),
         query: this.#asked(edits),
+        sort: this.#sort,
+        halted: this.#halted,
       };
     }
 
@@ -240,7 +251,9 @@
         if (this.#edits.get(key) === value) this.#edits.delete(key);
       }
       if (request.stage !== "first") this.#chips = reply.query;
-      if (request.stage === "rest") return;
+      // A search is carried on slice by slice, behind whatever the reader has asked for meanwhile.
+      if (reply.more && request.stage !== "first" && !this.#next) this.#go("more");
+      if (["rest", "more", "sort"].includes(request.stage)) return;
       if (reply.title) document.title = reply.title;
       this.#fill(reply, request.edited, edits);
       if (request.stage !== "first") return this.flush();
@@ -340,6 +353,7 @@
     // The reader
 
     #input({ target }) {
+      if (target.matches(".tm-cross-input")) return this.#cross(target);
       const field = target.closest(".tm-field");
       if (!field) return;
       const { key } = field.dataset;
@@ -353,6 +367,16 @@
       this.#edit(key, box.value);
     }
 
+    // Reads a curve off: the line moves, and the sentence of that place is shown.
+    #cross(slider) {
+      const place = slider.dataset.places.split(" ")[slider.value];
+      const reading = slider.dataset.readings.split("\n")[slider.value];
+      const line = slider.parentElement.querySelector(".tm-cross");
+      for (const end of ["x1", "x2"]) line.setAttribute(end, place);
+      slider.parentElement.parentElement.querySelector(".tm-reading").textContent = reading;
+      slider.setAttribute("aria-valuetext", reading);
+    }
+
     // A box that is left shows its value as we write it: 8k becomes 8,192.
     #change({ target }) {
       const key = target.closest(".tm-field")?.dataset.key;
@@ -362,6 +386,15 @@
 
     #click(event) {
       const at = (selector) => event.target.closest(selector);
+      const hunt = at("[data-hunt]");
+      if (hunt) {
+        this.#halted = hunt.dataset.hunt === "stop";
+        return this.#go(this.#halted ? "sort" : "more");
+      }
+      if (at("[data-sort]")) {
+        this.#sort = at("[data-sort]").dataset.sort;
+        return this.#go("sort");
+      }
       const chip = at("a[data-query]");
       if (chip && !event.button && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)) {
         event.preventDefault();
