@@ -117,6 +117,50 @@ def test_names_do_not_overlap(load):
         assert line != next_line or start >= end - 0.01
 
 
+@pytest.mark.parametrize(
+    "sizes", [(44, 0, 60, 569, 34), (9, 9, 9, 900, 40), (30, 30, 90, 0, 8), (1, 2, 3, 500, 1)]
+)
+def test_a_name_stands_at_its_segment(sizes):
+    """Each name lies over its segment, or a hairline leads from the segment to it."""
+    parts = {part: size * GIB for part, size in zip(PARTS, sizes, strict=True)}
+    load = Load(parts, sum(sizes) * GIB, sum(sizes) * GIB, 79 * GIB, 71 * GIB)
+    tree = drawn(load)
+    segments = [
+        (percent(one, "x"), percent(one, "x") + percent(one, "width"))
+        for one in of_class(tree, "tm-s") if percent(one, "width") >= 0.4
+    ]  # fmt: skip
+    lines = [
+        (percent(one, "x1"), percent(one, "x2"))
+        for one in of_class(tree, "tm-wide") if one.tag == "line"
+    ]  # fmt: skip
+    reached = 0
+    for start, stop in segments:
+        over = [a for line, a, b in labels(tree) if line == "26" and a < stop and b > start]
+        hairs = [x for x, other in lines if x == other and start <= x <= stop]
+        ends = [
+            x for hair in hairs for pair in (*lines, (hair, hair)) if hair in pair for x in pair
+        ]
+        beside = [
+            a
+            for line, a, b in labels(tree)
+            if line == "10"
+            for x in ends
+            if a - 0.1 <= x <= b + 0.1
+        ]
+        reached += bool(over or beside)
+    assert reached == len(segments)
+
+
+def test_amounts_stand_all_along_the_bar():
+    """Beyond the capacity too the axis has its numbers, where no other text stands."""
+    parts = dict(zip(PARTS, (44 * GIB, 0, 60 * GIB, 569 * GIB, 34 * GIB), strict=True))
+    texts = of_class(drawn(Load(parts, 680 * GIB, 780 * GIB, 79 * GIB, 71 * GIB)), "t2")
+    shown = [(text.text, "tm-wide" in text.get("class")) for text in texts]
+    assert [text for text, _ in shown] == ["0", "200", "400", "600"]
+    assert ("400", False) in shown
+    assert "tm-narrow" in texts[-1].get("class")  # where the excess is not written under the bar
+
+
 def test_capacity_is_drawn_only_where_it_is_known():
     """A card whose memory we don't know has no capacity line, no headroom and no verdict of the bar."""
     assert of_class(drawn(FITS), "tm-capacity")

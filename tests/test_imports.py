@@ -17,7 +17,7 @@ ORDER = (
     "precision", "tensors", "recorder", "tape", "routing", "backward", "architectures", "optimizers", "adapters", "loss", "checkpointing", "parallel",
     "overhead", "run", "checks", "link", "configs", "huggingface", "weighing", "step", "aside", "phases", "transformer_engine", "megatron", "rows", "changes", "estimate",
     "lines", "layouts", "search", "hunt",
-    "markup", "plot", "text", "terminal", "found", "form", "scene", "chart", "panels", "accounts", "curve", "hunting", "view",
+    "markup", "plot", "text", "terminal", "found", "form", "scene", "labels", "chart", "panels", "accounts", "curve", "hunting", "view",
     "listings", "arguments", "cli", "__main__",
 )  # fmt: skip
 """From what everybody may use to what uses everything."""

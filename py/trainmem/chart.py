@@ -4,8 +4,9 @@ Colours are classes of the style sheet, text is set in pixels; `plot` has the sh
 """
 
 from trainmem import units, words
+from trainmem.labels import CHARACTER, TOP, has_value_inside, middle_of, names, width_of
 from trainmem.ledger import PARTS
-from trainmem.markup import Markup, element, fragment, isolate, number
+from trainmem.markup import Markup, element, fragment, number
 from trainmem.plot import (
     Load,
     Span,
@@ -25,14 +26,10 @@ from trainmem.plot import (
 )
 
 HEIGHT = 98
-TOP, THICK, BOTTOM = 36, 30, 66
-FIRST_LINE, SECOND_LINE, FOOT = 26, 10, 88  # baselines: names, names a line up, amounts under it
-CHARACTER = 0.9  # per cent of the width a character takes, in the narrowest view that shows names
-NAMELESS = (
-    0.4  # per cent of the width below which a part has no name over the bar, only in the ledger
-)
-OVERHANG = 1.2  # a name may be this much wider than its segment
-INSIDE, INSIDE_NARROW = 8, 14  # per cent of the width from which an amount fits into its segment
+THICK, BOTTOM = 30, 66
+FOOT = 88  # baseline of the amounts under the bar
+NARROW_CHARACTER = 1.9  # per cent of the width a digit takes on a phone
+INSIDE_NARROW = 14  # per cent of the width from which an amount fits into its segment there
 
 
 def bar(load: Load, style: Style, sentence: str) -> Markup:
@@ -53,7 +50,7 @@ def _drawing(load: Load, style: Style) -> list[Markup]:
     for span in segments:
         shapes += segment(span, style, TOP, THICK)
     shapes += _values(segments, style, capacity)
-    shapes += _names(segments, style, capacity)
+    shapes += names(segments, style, capacity)
     if capacity is not None:
         shapes += [
             vertical(style, capacity, TOP - 6, BOTTOM + 6, name)
@@ -83,106 +80,12 @@ def _values(segments: list[Span], style: Style, capacity: float | None) -> list[
     """Amounts inside the segments that have room for them; the smaller ones only in a wide view."""
     shown = []
     for span in segments:
-        if _has_value_inside(span):
+        if has_value_inside(span):
             amount = units.amount(span.size, style.units)[0]
             wide = "" if span.width >= INSIDE_NARROW else " tm-wide"
             name = f"tm-in--{span.part} strong{wide}"
-            shown.append(figure_text(style, _middle(span, capacity), 56, amount, name))
+            shown.append(figure_text(style, middle_of(span, capacity), 56, amount, name))
     return shown
-
-
-def _has_value_inside(span: Span) -> bool:
-    return span.width >= INSIDE and span.part != "overhead"
-
-
-def _names(segments: list[Span], style: Style, capacity: float | None) -> list[Markup]:
-    """Names over the segments; one that does not fit goes a line up, with a hairline down to its segment.
-
-    Where names a line up would push each other aside, every other one stays on the first line, if there is room.
-    """
-    shapes: list[Markup] = []
-    taken: list[tuple[float, float]] = []  # where the first line is written on
-    wide: list[tuple[float, float, str]] = []  # middle of the segment, width of the label, label
-    for span in segments:
-        if span.width < NAMELESS:
-            continue
-        label = _label(span, style)
-        width = CHARACTER * sum(character.isprintable() for character in label)
-        middle = _middle(span, capacity)
-        centre = max(middle, (taken[-1][1] if taken else 0) + width / 2)
-        if width <= OVERHANG * span.width and centre - middle <= 1:
-            taken.append((centre - width / 2, centre + width / 2 + 1))
-            shapes.append(word_text(style, centre, FIRST_LINE, label, "tm-wide"))
-        elif span is segments[-1] and _free(taken, span.start, span.start + width):
-            taken.append((span.start, span.start + width + 1))
-            shapes.append(
-                word_text(style, span.start, FIRST_LINE, label, "tm-wide", anchor="start")
-            )
-        else:
-            wide.append((middle, width, label))
-    raised: list[tuple[float, float, str]] = []
-    for middle, width, label in wide:
-        crowded = bool(raised) and raised[-1][0] + raised[-1][1] / 2 + 1 > middle - width / 2
-        if crowded and _free(taken, middle - width / 2, middle + width / 2):
-            taken.append((middle - width / 2, middle + width / 2 + 1))
-            shapes.append(word_text(style, middle, FIRST_LINE, label, "tm-wide"))
-        else:
-            raised.append((middle, width, label))
-    return shapes + _raised(raised, style)
-
-
-def _free(taken: list[tuple[float, float]], start: float, stop: float) -> bool:
-    """Whether a stretch of a line is inside the drawing and nothing is written on it."""
-    return start >= 0 and stop <= 100 and all(stop < a or start > b for a, b in taken)
-
-
-def _raised(labels: list[tuple[float, float, str]], style: Style) -> list[Markup]:
-    """Names a line up, each with its hairline; one that is pushed aside hangs on the end where that is."""
-    shapes: list[Markup] = []
-    for (middle, width, label), start in zip(labels, _side_by_side(labels), strict=True):
-        at, anchor = start + width / 2, "middle"
-        if start > middle - width / 2 + 1:
-            at, anchor = start, "start"
-        elif start < middle - width / 2 - 1:
-            at, anchor = start + width, "end"
-        shapes.append(word_text(style, at, SECOND_LINE, label, "tm-wide", anchor=anchor))
-        shapes.append(vertical(style, middle, SECOND_LINE + 4, TOP - 2, "tm-tick tm-wide"))
-    return shapes
-
-
-def _side_by_side(labels: list[tuple[float, float, str]]) -> list[float]:
-    """Where labels of one line start: each over its own segment if there is room, none over another."""
-    starts: list[float] = []
-    earliest: list[float] = []  # where a label starts when all before it are pushed to the edge
-    end = edge = 0.0
-    for middle, width, _ in labels:
-        earliest.append(edge)
-        starts.append(max(end, middle - width / 2))
-        end, edge = starts[-1] + width + 1, edge + width + 1
-    follower = 101.0
-    for at in range(len(labels) - 1, -1, -1):
-        middle, width, _ = labels[at]
-        starts[at] = min(starts[at], follower - width - 1, max(middle - 0.5, earliest[at]))
-        follower = starts[at]
-    return starts
-
-
-def _label(span: Span, style: Style) -> str:
-    """The name of a part, with its amount where that has no room inside the segment."""
-    name = words.text(f"part.{span.part}", style.language)
-    if _has_value_inside(span):
-        return name
-    amount = units.amount(span.size, style.units)[0]
-    return f"{name} {isolate(amount) if style.mirrored else amount}"
-
-
-def _middle(span: Span, capacity: float | None) -> float:
-    """Where a segment is labelled: its middle, or that of its larger side if the capacity line cuts it."""
-    if capacity is None or not span.start < capacity < span.stop:
-        return (span.start + span.stop) / 2
-    if capacity - span.start >= span.stop - capacity:
-        return (span.start + capacity) / 2
-    return (capacity + span.stop) / 2
 
 
 def _range(load: Load, style: Style, scale: float) -> list[Markup]:
@@ -200,37 +103,55 @@ def _excess(load: Load, style: Style, scale: float) -> list[Markup]:
         horizontal(style, capacity, end, y, "tm-excess"),
         vertical(style, end, y - 4, y, "tm-excess"),
     ]
-    text = words.text("bar.over", style.language, over=size_label(load.over, style))
-    if end - capacity > CHARACTER * (len(text) + 8):
+    if _excess_text(load, style, scale):
+        text = words.text("bar.over", style.language, over=size_label(load.over, style))
         name = "tm-excess-text strong tm-wide"
         shapes.append(word_text(style, end, FOOT, text, name, anchor="end"))
     return shapes
 
 
+def _excess_text(load: Load, style: Style, scale: float) -> list[tuple[float, float]]:
+    """Where the amount that is too much is written, if there is room for it."""
+    text = words.text("bar.over", style.language, over=size_label(load.over, style))
+    end, room = 100 * load.total / scale, 100 * load.over / scale
+    return [(end - width_of(text), end)] if room > CHARACTER * (len(text) + 8) else []
+
+
 def _ticks(load: Load, style: Style, scale: float) -> list[Markup]:
-    """Round amounts along the bar, and the usable memory at its line."""
+    """Round amounts along the bar, wherever there is room, and the usable memory at its line."""
     unit = units.GIB if style.units == "gib" else units.GB
     step = round_step(scale / unit)
-    capacity = 100 * load.usable / scale if load.usable else None
-    centred = capacity is not None and 14 < capacity < 90
     shapes = []
-    free_to = 100 * load.total / scale
-    if capacity is not None and load.usable:
-        free_to = capacity - (8 if centred else 12)
-        anchor = "middle" if centred else "end" if capacity >= 90 else "start"
+    wide, narrow = _excess_text(load, style, scale), []  # where something is written already
+    if load.usable:
+        capacity = 100 * load.usable / scale
+        anchor = "middle" if 14 < capacity < 90 else "end" if capacity >= 90 else "start"
         label = size_label(load.usable, style)
         shapes.append(figure_text(style, capacity, FOOT, label, "strong", anchor=anchor))
+        wide.append(_around(capacity, CHARACTER * (len(label) + 1), anchor))
+        narrow.append(_around(capacity, NARROW_CHARACTER * (len(label) + 1), anchor))
     for index in range(100):
         at = 100 * index * step * unit / scale
         if at > max(load.total, load.usable or 0) * 100 / scale:
             break
         shapes.append(vertical(style, at, BOTTOM, BOTTOM + 4, "tm-tick"))
-        if at <= free_to:
-            anchor = "middle" if index else "start"
-            shapes.append(
-                figure_text(style, at, FOOT, units.plain(index * step), "t2", anchor=anchor)
-            )
+        label, anchor = units.plain(index * step), "middle" if index else "start"
+        in_wide = _is_free(_around(at, CHARACTER * len(label), anchor), wide)
+        in_narrow = _is_free(_around(at, NARROW_CHARACTER * len(label), anchor), narrow)
+        if in_wide or in_narrow:
+            where = "" if in_wide and in_narrow else " tm-wide" if in_wide else " tm-narrow"
+            shapes.append(figure_text(style, at, FOOT, label, "t2" + where, anchor=anchor))
     return shapes
+
+
+def _around(at: float, width: float, anchor: str) -> tuple[float, float]:
+    """From where to where a label goes."""
+    start = at - {"start": 0, "middle": width / 2, "end": width}[anchor]
+    return start, start + width
+
+
+def _is_free(label: tuple[float, float], taken: list[tuple[float, float]]) -> bool:
+    return all(label[1] < start or label[0] > stop for start, stop in taken)
 
 
 # Phases and key
@@ -279,7 +200,7 @@ STYLE = Markup(
     ".tm-s--optimizer{fill:#6c0c16}.tm-s--activations{fill:#bc6c05}"
     ".tm-s--overhead{fill:#fcfbf8;stroke:#1d1f22;stroke-width:1}"
     ".tm-in--parameters,.tm-in--optimizer{fill:#fff}.tm-in--gradients,.tm-in--activations{fill:#111315}"
-    ".tm-pat{display:none}.tm-track{fill:none;stroke:#8b8a84}.tm-headroom-line{stroke:#85847e}"
+    ".tm-pat,.tm-narrow{display:none}.tm-track{fill:none;stroke:#8b8a84}.tm-headroom-line{stroke:#85847e}"
     ".tm-capacity{stroke:#1d1f22;stroke-width:2}.tm-capacity.tm-under{stroke:#fcfbf8;stroke-width:6}"
     ".tm-limit{stroke:#565b61;stroke-dasharray:3 2}.tm-band{stroke:#1d1f22;stroke-width:1.5}"
     ".tm-excess{stroke:#a3221c;stroke-width:2}.tm-excess-text{fill:#a3221c}.tm-tick{stroke:#8b8a84}"
