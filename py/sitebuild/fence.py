@@ -33,7 +33,7 @@ from pymdownx.superfences import SuperFencesException
 
 from devtools.serve import public_url
 from devtools.steps import ROOT
-from sitebuild import numbers
+from sitebuild import numbers, prose
 
 if TYPE_CHECKING:
     from markdown import Markdown
@@ -68,6 +68,7 @@ class Figures(Extension):
         number = LiveNumber(NUMBER, md)
         number.names, number.language = names, language
         md.inlinePatterns.register(number, "tm-live-number", 185)  # after code, before escapes
+        md.treeprocessors.register(prose.Tables(md, language), "tm-tables", 5)
         setattr(md, "tm_language", language)  # noqa: B010  (a place of our own on the parser)
 
     def reset(self) -> None:
