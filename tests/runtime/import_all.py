@@ -14,7 +14,7 @@ for module in modules:
     if not name.endswith("__main__"):
         importlib.import_module(name)
 
-for name in json.loads(Path("/work/imports.json").read_text("utf-8")):
+for name in json.loads(Path("/given/imports.json").read_text("utf-8")):
     importlib.import_module(name)
 
 from trainmem import view, words  # noqa: E402

@@ -53,7 +53,7 @@ def test_shipped_library_has_all_that_the_package_imports(root, shipped, tmp_pat
     names = sorted({name for name in imports(root) if not name.startswith("trainmem")})
     (tmp_path / "imports.json").write_text(json.dumps(names))
 
-    assert "modules of trainmem" in shipped("import_all.py", f"{tmp_path}=/work")
+    assert "modules of trainmem" in shipped("import_all.py", f"{tmp_path}=/given")
 
 
 def test_package_tests_pass_in_the_shipped_python(root, shipped, tmp_path):
