@@ -79,6 +79,18 @@ def test_state_tells_what_differs_from_the_pages_default():
     assert form.STEPS["seq"][told["sliders"]["seq"]] == 8192
 
 
+@pytest.mark.parametrize("language", words.languages)
+def test_one_is_one(language):
+    """Beside 1 a unit is in the singular, beside other numbers it is not, and every language has both."""
+    for key in KEYS.values():
+        if words.has(f"unit.{key.unit}.one", "en"):
+            assert f"unit.{key.unit}.one" in words.table(language)
+            assert form.unit(key, 1, language) == words.text(f"unit.{key.unit}.one", language)
+            assert form.unit(key, 2, language) == words.text(f"unit.{key.unit}", language)
+    assert form.described(KEYS["gpus"], 1, "en") == "1 GPU"
+    assert form.described(KEYS["micro_batch"], 4, "en") == "4 sequences"
+
+
 @pytest.mark.parametrize(("value", "stop"), [(1, 128), (8192, 8192), (6000, 8192), (10**9, 131072)])
 def test_sliders_stop_at_the_nearest_power(value, stop):
     """A slider stands at the stop nearest to the value, also beyond its ends."""

@@ -237,6 +237,53 @@ def test_copy_as_markdown_has_the_link():
     assert "| " in copied
 
 
+def test_settings_are_called_by_their_labels():
+    """A sentence about a setting names the field, in the reader's language, and the key of links beside it."""
+    for language in words.languages:
+        label = words.text("label.seq", language)
+        for edited in ("", "seq"):
+            ((_, sentence),) = ask("v=1&seq=x", edited=edited, language=language)["problems"]
+            assert f"{label} (seq)" in sentence
+
+
+def test_choice_is_taken_and_typing_is_not():
+    """A model that was chosen makes the length fall back; a length that was typed is refused."""
+    chosen = ask("v=1&seq=4096&model=gpt2", edited="model")
+    assert not chosen["stale"]
+    assert chosen["query"] == "v=1&model=gpt2&seq=1024"
+    assert "(seq)" in figures(chosen["parts"]["stale"])
+    assert chosen["say"].startswith("Sequence length")
+    assert ask("v=1&seq=4096&model=gpt2", edited="seq")["stale"]
+    # what was typed and never answered is not overwritten by a choice elsewhere
+    assert ask("v=1&seq=4x&model=gpt2", edited="model", pending=["seq"])["stale"]
+
+
+def test_notice_is_what_the_page_still_has_to_say():
+    """An edit shows those sentences about the link that the page says are not settled."""
+    assert (
+        "one of them" in ask("seq=4096", edited="seq", notice=["one of them"])["parts"]["problems"]
+    )
+    assert ask("seq=4096", edited="seq")["parts"]["problems"] == ""
+
+
+def test_way_out_of_a_frame():
+    """From inside another page the workbench opens in a window of its own, as itself."""
+    inside = ask("gpus=8&embed=1")["parts"]["open"]
+    assert 'target="_blank"' in inside
+    assert 'rel="noopener"' in inside
+    assert "embed" not in inside
+    assert "target" not in ask("gpus=8")["parts"]["open"]
+
+
+def test_report_from_the_build_names_the_published_page():
+    """Before any script runs, a report of a wrong number leads to where the page is published."""
+    html = view.page_html(
+        "workbench", "", repository="https://x.org/r", address="https://x.org/workbench/"
+    )
+    assert "link=https%3A%2F%2Fx.org%2Fworkbench%2F%3Fv%3D1" in html
+    assert 'data-address="https://x.org/workbench/"' in html
+
+
 def test_mistake_in_a_page_stops_the_build():
     """A query, a field or a page that does not exist is an error where a page is built."""
     for page, query, fields in (("calc", "sq=1", ()), ("calc", "", ("sq",)), ("chart", "", ())):

@@ -161,19 +161,21 @@ def test_what_others_append_is_no_setting(http, page, extra):
     assert page.locator(".tm-problems").count() == 0
 
 
-def test_search_within_a_page_keeps_the_run(http, page):
-    """A result of the search that leads into this page does not take its run away."""
+@pytest.mark.parametrize("fragment", ["#__search", ""])
+def test_search_within_a_page_keeps_the_run(http, page, fragment):
+    """A result of the search that leads into this page does not take its run away, and closes the search."""
     page.goto(f"{http}{WORKBENCH}?v=1&seq=8192")
     say(page, verdict("seq=8192"))
     page.locator("input.md-search__input").click()
     page.keyboard.type("workbench")
     result = page.locator(f".md-search-result__item a[href*='{WORKBENCH}']").first
     result.wait_for()
-    result.evaluate("link => { link.href = link.href.replace(/#.*|$/, '#__search') }")
-    result.dispatch_event("click")
+    result.evaluate("(link, end) => { link.href = link.href.replace(/#.*|$/, end) }", fragment)
+    result.click()
     page.wait_for_timeout(300)
     assert "seq=8192" in page.url
     assert page.locator("[name=seq]").input_value() == "8,192"
+    assert not page.locator("#__search").is_checked()
 
 
 @pytest.mark.parametrize("flag", ["1", "true", "on", "", "TRUE"])

@@ -80,8 +80,13 @@
     const here = url.origin === location.origin && samePlace(url.pathname);
     if (!plain || !here || link.dataset.query || link.hreflang || !/^(_self)?$/.test(link.target)) return;
     const asks = address.asks(url.search);
-    if (!asks && !url.hash) return;
+    if (!asks && !url.hash && !url.search) return; // the page itself, as the menu names it
     link.target = "_self"; // which the theme leaves alone
+    if (!asks && !url.hash) { // a word that was searched, on this page
+      event.preventDefault();
+      scrollTo(0, 0);
+      return;
+    }
     if (!asks && !named(location.hash)) {
       const target = new URL(location.href);
       target.hash = url.hash;
