@@ -17,7 +17,7 @@ class Place(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """What the phases need of weights and layers, whatever the micro-batch, in bytes; `outside` counts trainable parameters.
+    """What the phases need of weights and layers, whatever the micro-batch, in bytes; `outside` counts trainable parameters, `sent` with their shards padded.
 
     `forward`, `loss`: whole weights gathered in these phases; `last`: before backward enters the last layer. `layers`: where backward may be highest, each layer's number with its
     gathered weights and the gradients that are finished by then; `windows`: the same for layers before the first without a window.
@@ -27,6 +27,7 @@ class Aside(NamedTuple):
     embedding: int
     positions: int
     outside: int
+    sent: int
     unpacked: int
     forward: Amounts
     loss: Amounts
@@ -38,18 +39,22 @@ class Aside(NamedTuple):
 def aside_of(step: Step) -> Aside:
     """The same for every size of a step."""
     sees_all = ARCHITECTURES[step.model.arch].sees_all
-    places = []
+    places, root = [], _root(step)
     for index in _candidates(step):
-        known = _gathered(step, "layers backward", index) | {"gradients": _finished(step, index)}
+        known = _gathered(step, root, "layers backward", index) | {
+            "gradients": _finished(step, index)
+        }
         places.append(Place(index, known, sum(known.values())))
+    trainable = tuple(weight for weight in step.outside if weight.trainable)
     return Aside(
         _head_gradients(step),
         *_embedding_gradient(step),
-        sum(weight.elements for weight in step.outside if weight.trainable),
+        sum(weight.elements for weight in trainable),
+        padded(trainable, step.sharing.ranks),
         adapters.unpacked_bytes(step.tape.weights, step.run.base),
-        _gathered(step, "forward end"),
-        _gathered(step, "loss backward"),
-        _last_layer(step),
+        _gathered(step, root, "forward end"),
+        _gathered(step, root, "loss backward"),
+        _last_layer(step, root),
         tuple(place for place in places if place.layer < sees_all),
         tuple(place for place in places if place.layer >= sees_all),
     )
@@ -108,7 +113,14 @@ def _embedding_gradient(step: Step) -> tuple[int, int]:
     return (sizes[0] if sizes else 0), sum(sizes[1:])
 
 
-def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
+def _root(step: Step) -> int:
+    """FSDP2: bytes of the weights outside the layers, gathered."""
+    if step.sharing.kind != "fsdp2":
+        return 0
+    return step.forward.weights * padded(step.outside, step.sharing.ranks)
+
+
+def _gathered(step: Step, root: int, phase: str, index: int = -1) -> Amounts:
     """Whole weights that a sharded run gathers for a moment, and gradients on their way to their shards.
 
     `index`: the layer in backward; the last one where there is none.
@@ -120,11 +132,9 @@ def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
     if sharing.kind != "fsdp2":
         return {}
     layer = step.at(index).gathered
-    amounts = {"gathered_root": width * padded(step.outside, sharing.ranks)}
+    amounts = {"gathered_root": root}
     if phase == "layers backward":
-        below = sum(
-            kind.gathered * (step.order[: index + 1].count(k)) for k, kind in enumerate(step.kinds)
-        )
+        below = 0 if sharing.reshard else _gathered_below(step, index + 1)
         ahead = step.at(index - 1).gathered if sharing.reshard and index else 0
         above = step.at(index + 1).sent if index < layers - 1 else 0
         return amounts | {
@@ -140,7 +150,13 @@ def _gathered(step: Step, phase: str, index: int = -1) -> Amounts:
     }
 
 
-def _last_layer(step: Step) -> Amounts:
+def _gathered_below(step: Step, end: int) -> int:
+    """Bytes of the gathered weights of the layers before `end`."""
+    order = step.order[:end]
+    return sum(kind.gathered * order.count(place) for place, kind in enumerate(step.kinds))
+
+
+def _last_layer(step: Step, root: int) -> Amounts:
     """FSDP2: the last layer's weights beside the buffer that brought them, or that brings the next ones; the gradients of the head.
 
     Shards that are kept in another format are cast before they are sent.
@@ -149,7 +165,7 @@ def _last_layer(step: Step) -> Amounts:
         return {}
     layer = step.at(-1).gathered
     cast = layer // step.sharing.ranks if step.precision.weights != step.forward.weights else 0
-    return _gathered(step, "loss backward") | {
+    return _gathered(step, root, "loss backward") | {
         "gathered_layers": layer,
         "prefetched_layer": layer + cast,
         "head_gradients": _head_gradients(step),

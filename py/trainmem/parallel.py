@@ -84,7 +84,11 @@ def recipe(name: str, kind: str, parameter: str) -> tuple[Precision, Precision]:
 
 def share(weight: Weight, ranks: int) -> int:
     """Elements of a weight on the fullest of `ranks` GPUs: FSDP2 and ZeRO cut the first dimension, the last piece is padded."""
-    return weight.elements if ranks == 1 else weight.piece(ranks, weight.width).elements
+    if ranks == 1:
+        return weight.elements
+    if weight.matrices == 1:  # as `piece` cuts it, without the weight itself
+        return -(-weight.rows // ranks) * (weight.columns or 1)
+    return weight.piece(ranks, weight.width).elements
 
 
 def divided(model: Model, tp: int) -> Model:

@@ -9,7 +9,7 @@ from trainmem.architectures import ARCHITECTURES, rotary_dim
 from trainmem.aside import Aside, Place, aside_of
 from trainmem.ledger import PHASES
 from trainmem.step import Step
-from trainmem.weighing import Amounts, padded
+from trainmem.weighing import Amounts
 
 # The phases
 
@@ -120,7 +120,7 @@ def _fsdp_tails(step: Step, aside: Aside) -> tuple[Amounts, ...]:
     done = step.gradients if step.accumulate else step.gradients_from(0)
     size = aside.embedding
     root = {
-        "gathered_root": padded(step.outside, ranks) * width,
+        "gathered_root": aside.forward["gathered_root"],
         "head_gradients": aside.head_gradients,
     }
     reduce = {"reduce_buffer": lowest.sent * width_sent}
@@ -135,7 +135,7 @@ def _fsdp_tails(step: Step, aside: Aside) -> tuple[Amounts, ...]:
         "embedding_gradient": size + aside.positions,
         "backward_working": _tail_working(step, size),
     }
-    sent = padded(tuple(w for w in step.outside if w.trainable), ranks) * width_sent
+    sent = aside.sent * width_sent
     made = aside.outside * width
     before_copy = {"gradients": done, "head_gradients": made, "reduce_buffer": sent}
     received = {

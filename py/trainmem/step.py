@@ -236,14 +236,14 @@ def _weighed(
     trainable = sum(weight.elements for weight in weights if weight.trainable)
     gradients = weighing.gradient_bytes(weights, shared)
     ranks = shared.shards_weights
-    gathered = sum(
-        weighing.padded((weight,), ranks) * width
-        if weight.trainable
-        else adapters.frozen_bytes(
-            weight._replace(width=width), weighing.padded((weight,), ranks), base
+    gathered = 0
+    for weight in weights:
+        whole = ranks * parallel.share(weight, ranks)
+        gathered += (
+            whole * width
+            if weight.trainable
+            else adapters.frozen_bytes(weight.cut(weight.rows, width), whole, base)
         )
-        for weight in weights
-    )
     sent = weighing.padded(tuple(weight for weight in weights if weight.trainable), ranks)
     return Layer(
         weights, _elements(weights), trainable, gradients, tape.cast_bytes(), gathered, sent
