@@ -85,8 +85,8 @@ def test_one_is_one(language):
     for key in KEYS.values():
         if words.has(f"unit.{key.unit}.one", "en"):
             assert f"unit.{key.unit}.one" in words.table(language)
-            assert form.unit(key, 1, language) == words.text(f"unit.{key.unit}.one", language)
-            assert form.unit(key, 2, language) == words.text(f"unit.{key.unit}", language)
+            assert words.unit(key.unit, 1, language) == words.text(f"unit.{key.unit}.one", language)
+            assert words.unit(key.unit, 2, language) == words.text(f"unit.{key.unit}", language)
     assert form.described(KEYS["gpus"], 1, "en") == "1 GPU"
     assert form.described(KEYS["micro_batch"], 4, "en") == "4 sequences"
 

@@ -266,6 +266,14 @@ def test_notice_is_what_the_page_still_has_to_say():
     assert ask("seq=4096", edited="seq")["parts"]["problems"] == ""
 
 
+@pytest.mark.parametrize("query", [*QUERIES, "model=gpt2&layers=1&dropout=0.1"])
+def test_one_thing_is_not_many(query):
+    """No ledger, list or Markdown says 1 bytes, 1 sequences or 1 GPUs."""
+    plural = re.compile(r"(?<![\d.,])1 (?:bytes|tokens|sequences|layers|parameters|GPUs|heads)\b")
+    for text_ in (*ask(query)["parts"].values(), ask(query, page="markdown")["text"]):
+        assert not plural.search(figures(text_))
+
+
 def test_way_out_of_a_frame():
     """From inside another page the workbench opens in a window of its own, as itself."""
     inside = ask("gpus=8&embed=1")["parts"]["open"]

@@ -74,7 +74,10 @@ def formula(scene: Scene, factors: tuple[Factor, ...]) -> Markup | None:
         figure, unit = units.factor(factor.value, factor.unit, scene.style.units)
         text.append(sign + figure)
         if unit:
-            text += [" ", element("bdi", scene.word(f"unit.{unit}"), class_="u")]
+            text += [
+                " ",
+                element("bdi", words.unit(unit, figure, scene.style.language), class_="u"),
+            ]
     return element("bdi", text, class_="tm-f", dir="ltr")
 
 

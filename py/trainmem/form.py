@@ -85,15 +85,7 @@ def described(key: Key, value: object, language: str) -> str:
         return choice(key, text, language)
     if not text:
         return words.text("value.auto", language)
-    return f"{text} {unit(key, value, language)}" if key.unit else text
-
-
-def unit(key: Key, value: object, language: str) -> str:
-    """The unit beside a value: 1 sequence, 2 sequences."""
-    one = f"unit.{key.unit}.one"
-    if value == 1 and words.has(one, language):
-        return words.text(one, language)
-    return words.text(f"unit.{key.unit}", language)
+    return f"{text} {words.unit(key.unit, value, language)}" if key.unit else text
 
 
 def state(run: Run, base: Run, language: str = "en") -> dict[str, Any]:
@@ -104,7 +96,11 @@ def state(run: Run, base: Run, language: str = "en") -> dict[str, Any]:
         if getattr(run, name) != getattr(base, name)
     }
     sliders = {name: nearest(steps, getattr(run, name)) for name, steps in STEPS.items()}
-    told = {name: unit(key, getattr(run, name), language) for name, key in KEYS.items() if key.unit}
+    told = {
+        name: words.unit(key.unit, getattr(run, name), language)
+        for name, key in KEYS.items()
+        if key.unit
+    }
     return {"changed": changed, "sliders": sliders, "units": told}
 
 
@@ -245,7 +241,9 @@ def _box(
     )  # fmt: skip
     value = getattr(form.run, key.name)
     beside = (
-        element("span", unit(key, value, form.language), class_="tm-unit") if key.unit else None
+        element("span", words.unit(key.unit, value, form.language), class_="tm-unit")
+        if key.unit
+        else None
     )
     return element("span", box, beside, class_="tm-control")
 
@@ -276,7 +274,7 @@ def _slider(form: Form, key: Key) -> Markup | None:
         return None
     value = getattr(form.run, key.name)
     at = nearest(steps, value)
-    beside = unit(key, value, form.language) if key.unit else ""
+    beside = words.unit(key.unit, value, form.language) if key.unit else ""
     return element(
         "input", type="range", class_="tm-slider", min=0, max=len(steps) - 1, value=at,
         data_steps=" ".join(units.integer(step) for step in steps),

@@ -84,7 +84,7 @@ class Speaker:
 
     def _factor(self, factor: "Factor") -> str:
         value, name = units.factor(factor.value, factor.unit, self.units)
-        unit = self.word(f"unit.{name}") if name else ""
+        unit = words.unit(name, value, self.language) if name else ""
         return " ".join(filter(None, (factor.operator, value, unit)))
 
     def change(self, change: "Change") -> str:

@@ -54,3 +54,9 @@ def counted(key: str, /, n: int, language: str = "en", **values: object) -> str:
     """The text of `key.one` where n is 1, else of `key.other`; `{n}` is filled too."""
     form = "one" if n == 1 else "other"
     return text(f"{key}.{form}", language, **{"n": n, **values})
+
+
+def unit(name: str, value: object, language: str = "en") -> str:
+    """The unit beside a value: 1 sequence, 2 sequences. A value that is written already counts as it stands."""
+    one = f"unit.{name}.one"
+    return text(one if value in (1, "1") and has(one, language) else f"unit.{name}", language)
