@@ -279,9 +279,8 @@ def test_an_executor_finds_the_same(kind):
 @pytest.mark.cpython
 def test_dask_finds_the_same():
     """Dask's executor, as the documentation shows it, gives the same layouts in the same order."""
-    distributed = pytest.importorskip(
-        "distributed", reason="dask is not installed: pip install 'trainmem[dask]'"
-    )
+    import distributed  # noqa: PLC0415  (only CPython has it)
+
     run = run_of("model=llama-3.2-1b")
     with distributed.Client(
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
