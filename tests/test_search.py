@@ -279,7 +279,7 @@ def test_an_executor_finds_the_same(kind):
 @pytest.mark.cpython
 def test_dask_finds_the_same():
     """Dask's executor, as the documentation shows it, gives the same layouts in the same order."""
-    import distributed  # noqa: PLC0415  (only CPython has it)
+    import distributed
 
     run = run_of("model=llama-3.2-1b")
     with distributed.Client(
